@@ -47,7 +47,7 @@ pub use order::{compare, hash64};
 pub use path::{ArrayIndex, Leg, Path, parse_path};
 pub use print::{depth, pretty, print, put_escaped, quote, unquoted};
 pub use scalar::from_value;
-pub use seek::{exists, extract_one, seek, walk};
+pub use seek::{exists, extract_one, seek, seek_in_arrays, walk};
 pub use text::{Fault, parse};
 pub use view::{Items, JsonRef, View};
 

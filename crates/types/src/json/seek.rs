@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `path` parses; `view` reads only what is on the way.
 //! **Invariants**: a value is found once, in the order of the document; a scalar or an object is taken for an array
-//! of itself where a path asks for a cell.
+//! of itself where a path asks for a cell, but for [`seek_in_arrays`].
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use super::view::{Items, JsonRef, View};
 /// Everything the path finds.
 pub fn seek<'a>(doc: JsonRef<'a>, path: &Path) -> Vec<JsonRef<'a>> {
     let mut found: Vec<JsonRef<'a>> = Vec::new();
-    let _ = follow(doc, &path.legs, &mut |v| {
+    let _ = follow(doc, &path.legs, true, &mut |v| {
         found.push(v);
         ControlFlow::Continue(())
     });
@@ -24,16 +24,26 @@ pub fn seek<'a>(doc: JsonRef<'a>, path: &Path) -> Vec<JsonRef<'a>> {
     found
 }
 
+/// Everything the path finds where a cell is one of an array, and of nothing else: JSON_KEYS and JSON_SEARCH look so.
+pub fn seek_in_arrays<'a>(doc: JsonRef<'a>, path: &Path) -> Vec<JsonRef<'a>> {
+    let mut found = Vec::new();
+    let _ = follow(doc, &path.legs, false, &mut |v| {
+        found.push(v);
+        ControlFlow::Continue(())
+    });
+    found
+}
+
 /// Does the path find anything?
 pub fn exists(doc: JsonRef<'_>, path: &Path) -> bool {
-    follow(doc, &path.legs, &mut |_| ControlFlow::Break(())).is_break()
+    follow(doc, &path.legs, true, &mut |_| ControlFlow::Break(())).is_break()
 }
 
 /// The one value that a path without wildcards finds.
 pub fn extract_one<'a>(doc: JsonRef<'a>, path: &Path) -> Option<JsonRef<'a>> {
     debug_assert!(!path.many());
     let mut found = None;
-    let _ = follow(doc, &path.legs, &mut |v| {
+    let _ = follow(doc, &path.legs, true, &mut |v| {
         found = Some(v);
         ControlFlow::Break(())
     });
@@ -42,38 +52,43 @@ pub fn extract_one<'a>(doc: JsonRef<'a>, path: &Path) -> Option<JsonRef<'a>> {
 
 type Visit<'v, 'a> = &'v mut dyn FnMut(JsonRef<'a>) -> ControlFlow<()>;
 
-fn follow<'a>(doc: JsonRef<'a>, legs: &[Leg], visit: Visit<'_, 'a>) -> ControlFlow<()> {
+/// `wraps`: a value that is no array is the only cell of one.
+fn follow<'a>(
+    doc: JsonRef<'a>,
+    legs: &[Leg],
+    wraps: bool,
+    visit: Visit<'_, 'a>,
+) -> ControlFlow<()> {
     let Some((leg, rest)) = legs.split_first() else {
         return visit(doc);
     };
     match (leg, doc.view()) {
         (Leg::Member(key), View::Object(items)) => match items.find(key) {
-            Some(value) => follow(value, rest, visit),
+            Some(value) => follow(value, rest, wraps, visit),
             None => ControlFlow::Continue(()),
         },
         (Leg::AnyMember, View::Object(items)) | (Leg::AnyCell, View::Array(items)) => {
-            items.iter().try_for_each(|v| follow(v, rest, visit))
+            items.iter().try_for_each(|v| follow(v, rest, wraps, visit))
         }
-        (Leg::Member(_) | Leg::AnyMember | Leg::AnyCell, _) => ControlFlow::Continue(()),
         (Leg::Cell(at), View::Array(items)) => match usize::try_from(at.place(items.len())) {
-            Ok(at) if at < items.len() => follow(items.get(at), rest, visit),
+            Ok(at) if at < items.len() => follow(items.get(at), rest, wraps, visit),
             _ => ControlFlow::Continue(()),
         },
-        (Leg::Cell(at), _) => match at.place(1) {
-            0 => follow(doc, rest, visit),
+        (Leg::Cell(at), _) if wraps => match at.place(1) {
+            0 => follow(doc, rest, wraps, visit),
             _ => ControlFlow::Continue(()),
         },
-        (Leg::Range(from, to), View::Array(items)) => {
-            range(*from, *to, items.len()).try_for_each(|at| follow(items.get(at), rest, visit))
-        }
-        (Leg::Range(from, to), _) => match range(*from, *to, 1).next() {
-            Some(_) => follow(doc, rest, visit),
+        (Leg::Range(from, to), View::Array(items)) => range(*from, *to, items.len())
+            .try_for_each(|at| follow(items.get(at), rest, wraps, visit)),
+        (Leg::Range(from, to), _) if wraps => match range(*from, *to, 1).next() {
+            Some(_) => follow(doc, rest, wraps, visit),
             None => ControlFlow::Continue(()),
         },
         (Leg::Descend, view) => {
-            follow(doc, rest, visit)?;
-            children(view).try_for_each(|v| follow(v, legs, visit))
+            follow(doc, rest, wraps, visit)?;
+            children(view).try_for_each(|v| follow(v, legs, wraps, visit))
         }
+        _ => ControlFlow::Continue(()),
     }
 }
 
@@ -92,13 +107,14 @@ fn children(view: View<'_>) -> impl Iterator<Item = JsonRef<'_>> {
     items.into_iter().flat_map(Items::iter)
 }
 
-/// Calls `f` for every value below one that the path finds, itself included, with its path from the root as text.
+/// Calls `f` for every value below one that [`seek_in_arrays`] finds, itself included, with its path from the root as
+/// text.
 pub fn walk<'a>(
     doc: JsonRef<'a>,
     path: &Path,
     f: &mut dyn FnMut(&str, JsonRef<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let found = seek(doc, path);
+    let found = seek_in_arrays(doc, path);
     let starts: std::collections::HashSet<_> = found.iter().map(|v| v.address()).collect();
     let mut at = String::from("$");
     below(doc, false, &starts, &mut at, f)

@@ -134,7 +134,13 @@ fn json_keys(c: &Call) -> SqlResult<Value> {
     let Some(document) = document(c, 0, "json_keys")? else {
         return Ok(Value::Null);
     };
-    match part(c, document.root(), 1)?.map(JsonRef::view) {
+    let found = match c.has(1) {
+        false => Some(document.root()),
+        true => {
+            plain_path(c, 1)?.and_then(|path| doc::seek_in_arrays(document.root(), &path).pop())
+        }
+    };
+    match found.map(JsonRef::view) {
         Some(View::Object(items)) => json(
             c,
             &Json::Array(items.members().map(|(key, _)| Json::string(key)).collect()),

@@ -8,12 +8,13 @@ use std::ops::ControlFlow;
 
 use super::read::{document, one_or_all, path};
 use super::{json, ret_json};
-use crate::collation::Collation;
+use crate::collation::{Coercibility, Collation};
 use crate::error::SqlResult;
 use crate::errors;
 use crate::func::call::Call;
-use crate::func::{ANY_ARGS, FuncDef, TOTAL, def};
+use crate::func::{ANY_ARGS, ArgType, FuncDef, RetCtx, Signature, TOTAL, def};
 use crate::json::{Json, Path, View, walk};
+use crate::sqltype::TypeKind;
 use crate::value::Value;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[def(
@@ -21,9 +22,28 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[def(
     3,
     ANY_ARGS,
     TOTAL,
-    ret_json,
+    ret_search,
     json_search,
 )];
+
+/// A pattern that insists on its collation is compared in it, any other as the document's texts are.
+fn ret_search(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
+    let pattern = &args[2];
+    let is_text =
+        pattern.ty.is_string() || matches!(pattern.ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
+    let insists = matches!(
+        pattern.coercibility,
+        Coercibility::Explicit | Coercibility::Implicit | Coercibility::SysConst
+    );
+    let collation = match is_text && insists && !pattern.ty.collation.is_binary() {
+        true => pattern.ty.collation,
+        false => Collation::UTF8MB4_0900_BIN,
+    };
+    Ok(Signature {
+        collation,
+        ..ret_json(args, ctx)?
+    })
+}
 
 /// The escape character of argument `i`: backslash unless given, none if empty.
 fn escape(c: &Call, i: usize) -> SqlResult<Option<char>> {
@@ -66,7 +86,11 @@ fn json_search(c: &Call) -> SqlResult<Value> {
     let pattern = c.text(2);
     let mut found: Vec<Json> = Vec::new();
     let mut seen = HashSet::new();
-    let matches = |text| Collation::UTF8MB4_0900_BIN.like(text, &pattern, escape, c.ctx.session);
+    let matches = |text| {
+        c.types
+            .collation
+            .like(text, &pattern, escape, c.ctx.session)
+    };
     let mut failed = None;
     for path in &paths {
         let end = walk(document.root(), path, &mut |at, v| {
