@@ -150,7 +150,8 @@ impl<'de> Visitor<'de> for Level<'_> {
     }
 
     fn visit_u64<E>(self, v: u64) -> Result<Json, E> {
-        Ok(i64::try_from(v).map_or(Json::UInt(v), Json::Int))
+        // JSON_TYPE tells the difference: in a text what needs more than 32 bits is unsigned.
+        Ok(u32::try_from(v).map_or(Json::UInt(v), |v| Json::Int(v.into())))
     }
 
     fn visit_f64<E>(self, v: f64) -> Result<Json, E> {
