@@ -255,7 +255,11 @@ impl Columns<'_, '_> {
                 if ty.kind != TypeKind::Json && !doc.is_scalar() {
                     return Err(errors::invalid_default(&name.text));
                 }
-                Fallback::Default(fitting(self.env.ctx, doc, ty, &name.text)?)
+                Fallback::Default(match ty.kind {
+                    // Unlike a value that is found, JSON null as a default stays one.
+                    TypeKind::Json => Value::Json(doc.to_document()),
+                    _ => fitting(self.env.ctx, doc, ty, &name.text)?,
+                })
             }
             Some(JsonFallback::Default(_)) => return Err(errors::invalid_default(&name.text)),
         })

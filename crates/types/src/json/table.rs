@@ -168,13 +168,29 @@ pub fn fitting(ctx: &EvalCtx, doc: JsonRef<'_>, ty: &SqlType, column: &str) -> S
         let from = SqlType::varchar(u32::MAX, Collation::BINARY);
         return to_column(&strict, Value::Str(bytes.to_vec()), &from, ty, column, 1);
     }
-    converted(ctx, doc, ty, column).map_err(|e| {
+    let value = match ty.kind {
+        TypeKind::Bit | TypeKind::Year if !doc.is_null() => of_integer(ctx, doc, ty, column),
+        _ => converted(ctx, doc, ty, column),
+    };
+    value.map_err(|e| {
         if !BEYOND.contains(&e.code) && !ty.is_temporal() {
             return e;
         }
         let message = format!("Value is out of range for JSON_TABLE's column '{column}'");
         SqlError::new(3669, "22003", message)
     })
+}
+
+/// A BIT or YEAR: what storing the integer gives that the value is, so that 7 is the year 2007.
+fn of_integer(ctx: &EvalCtx, doc: JsonRef<'_>, ty: &SqlType, column: &str) -> SqlResult<Value> {
+    let strict = ctx.quiet();
+    strict.diagnostics.strict_write.set(true);
+    let n = super::convert::to_int(&strict, doc, column)?;
+    let (value, from) = match u64::try_from(n) {
+        Ok(n) => (Value::UInt(n), SqlType::bigint(true)),
+        Err(_) => (Value::Int(n as i64), SqlType::bigint(false)),
+    };
+    to_column(&strict, value, &from, ty, column, 1)
 }
 
 fn answer(fallback: &Fallback, error: impl FnOnce() -> SqlError) -> SqlResult<Value> {
@@ -203,11 +219,11 @@ fn not_scalar(column: &str) -> SqlError {
 /// # Errors
 /// The value has to be changed to fit.
 pub fn converted(ctx: &EvalCtx, doc: JsonRef<'_>, ty: &SqlType, name: &str) -> SqlResult<Value> {
-    if ty.kind == TypeKind::Json {
-        return Ok(Value::Json(doc.to_document()));
-    }
     if doc.is_null() {
         return Ok(Value::Null);
+    }
+    if ty.kind == TypeKind::Json {
+        return Ok(Value::Json(doc.to_document()));
     }
     let strict = ctx.quiet();
     strict.diagnostics.strict_write.set(true);
