@@ -17,7 +17,7 @@ pub enum Json {
     Bool(bool),
     /// A signed integer.
     Int(i64),
-    /// An unsigned integer: from SQL, or from a text where no signed one fits.
+    /// An unsigned integer: from SQL, or one of a text that needs more than 32 bits.
     UInt(u64),
     /// Any other number of a text.
     Double(f64),
