@@ -86,7 +86,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
         progress,
         reopen_logs: Arc::new(log::reopen),
         recent_log: recent_log::lines,
-        reclaim: heap::reclaim,
+        heap: heap::HEAP,
         ready: |address, instance: &_| announce(address, instance, &data_dir),
     };
     esker_server::run(config, hooks).map_err(|e| e.to_string())?;

@@ -62,7 +62,7 @@ impl Engine {
     pub fn open(env: Env, config: EngineConfig) -> Result<Engine> {
         let lock = lock_dir(&env, &config)?;
         let budget = MemoryBudget::new(config.memory_limit);
-        budget.set_process(env.resident, env.reclaim);
+        budget.set_process(env.resident, env.heap);
         let log_buffer = Charge::of(&budget, MemoryUse::LogBuffer, config.log_buffer_bytes);
         let cache = BlockCache::governed(&budget);
         let on_fatal = Arc::clone(&config.on_fatal);

@@ -18,7 +18,7 @@ use esker_sql::infoschema::measured_files;
 use esker_sql::variables::Setting;
 use esker_sql::{Instance, InstanceConfig, LogLine, Starting};
 use esker_types::SqlError;
-use esker_vfs::{Env, OpenMode};
+use esker_vfs::{Env, Heap, OpenMode};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -138,8 +138,8 @@ pub struct Hooks<R: FnOnce(SocketAddr, &Instance)> {
     pub reopen_logs: ReopenLogs,
     /// Called for `performance_schema.error_log`.
     pub recent_log: RecentLog,
-    /// Gives what the heap keeps free back to the system.
-    pub reclaim: fn(),
+    /// The heap of the process.
+    pub heap: Heap,
     /// Called with the address once statements may run.
     pub ready: R,
 }
@@ -155,7 +155,7 @@ pub fn run<R: FnOnce(SocketAddr, &Instance)>(
     panics::log_panics();
     let env = Env {
         fs: measured_files(Env::os().fs),
-        reclaim: hooks.reclaim,
+        heap: hooks.heap,
         ..Env::os()
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -365,7 +365,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
         reopen_logs,
         recent_log,
         ready,
-        reclaim: _,
+        heap: _,
     } = hooks;
     // Before the first door opens: whoever sees it open may send a signal at once.
     let stop_wish = Arc::new(Notify::new());

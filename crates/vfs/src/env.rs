@@ -42,8 +42,25 @@ pub struct Env {
     pub random: Arc<dyn Random>,
     /// Memory of the process that is resident, if that is known.
     pub resident: fn() -> Option<Resident>,
-    /// Gives what the heap keeps free back to the system, as far as the heap can.
-    pub reclaim: fn(),
+    /// The heap of the process.
+    pub heap: Heap,
+}
+
+/// The heap of the process, as far as it can be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Heap {
+    /// Bytes that it has handed out and not got back, if it counts them.
+    pub in_use: fn() -> Option<usize>,
+    /// Gives what it keeps free back to the system, as far as it can.
+    pub give_back: fn(),
+}
+
+impl Heap {
+    /// One that tells nothing and does nothing.
+    pub const UNKNOWN: Heap = Heap {
+        in_use: || None,
+        give_back: || (),
+    };
 }
 
 impl Env {
@@ -54,7 +71,7 @@ impl Env {
             clock: Arc::new(OsClock::new()),
             random: Arc::new(OsRandom),
             resident: machine::resident,
-            reclaim: || (),
+            heap: Heap::UNKNOWN,
         }
     }
 }

@@ -24,7 +24,7 @@ pub mod sim;
 mod slow;
 pub mod threads;
 
-pub use env::{Clock, Env, Random};
+pub use env::{Clock, Env, Heap, Random};
 pub use fs::{DirLock, File, Fs, OpenMode, SHARE_ALIGN};
 pub use measured::{FileFigures, IoFigures, MeasuredFs};
 pub use os::{OsClock, OsFs, OsRandom};

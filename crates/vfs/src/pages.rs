@@ -8,10 +8,12 @@
 //!   bytes that nobody has written since they were given back are zero.
 //! - In a region whose huge pages are over, only pages of [`Pages::UNIT`] come: what takes memory is what was touched,
 //!   whatever the system is set to.
+//! - [`in_use`] counts each dense region from its making to its drop, whatever its users have touched of it.
 
 use std::io;
 use std::mem;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
@@ -33,10 +35,31 @@ pub fn prefetch(bytes: &[u8]) {
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
+/// Bytes of regions that somebody uses.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of all regions of the process that are in use: dense ones as a whole, of others what was [taken](take).
+pub fn in_use() -> usize {
+    IN_USE.load(Ordering::Relaxed)
+}
+
+/// So many bytes of a sparse region come into use.
+pub fn take(bytes: usize) {
+    IN_USE.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// So many bytes of a sparse region that were [taken](take) are free again.
+pub fn leave(bytes: usize) {
+    let before = IN_USE.fetch_sub(bytes, Ordering::Relaxed);
+    debug_assert!(before >= bytes, "what is left was taken");
+}
+
 /// A region of memory. It takes address space at once, and memory as it is touched.
 pub struct Pages {
     base: NonNull<u8>,
     bytes: usize,
+    /// What of it counts as used as long as it is there: all of a dense region, nothing of a sparse one.
+    counted: usize,
 }
 
 // SAFETY: the region is plain memory that belongs to this value alone; whoever shares parts of it sees to their
@@ -59,16 +82,16 @@ impl Pages {
     /// # Errors
     /// The system has no address space left, or allows no more.
     pub fn map_dense(bytes: usize) -> io::Result<Pages> {
-        let pages = Self::map(bytes)?;
-        if !bytes.is_multiple_of(Self::HUGE) {
-            return Ok(pages);
+        let mut pages = Self::map(bytes)?;
+        if bytes.is_multiple_of(Self::HUGE) {
+            // Systems of today place such regions well by themselves.
+            if !pages.base.addr().get().is_multiple_of(Self::HUGE) {
+                pages = Self::map(bytes + Self::HUGE)?.cut_to_huge(bytes);
+            }
+            pages.advise(Advice::LinuxHugepage);
         }
-        // Systems of today place such regions well by themselves.
-        let pages = match pages.base.addr().get().is_multiple_of(Self::HUGE) {
-            true => pages,
-            false => Self::map(bytes + Self::HUGE)?.cut_to_huge(bytes),
-        };
-        pages.advise(Advice::LinuxHugepage);
+        take(bytes);
+        pages.counted = bytes;
         Ok(pages)
     }
 
@@ -84,7 +107,11 @@ impl Pages {
                 let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), length) };
             }
         }
-        Pages { base, bytes }
+        Pages {
+            base,
+            bytes,
+            counted: 0,
+        }
     }
 
     /// A region of this many bytes, more than 0, all of them zero, that begins with small pages.
@@ -126,7 +153,11 @@ impl Pages {
             )?
         };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Pages { base, bytes })
+        Ok(Pages {
+            base,
+            bytes,
+            counted: 0,
+        })
     }
 
     /// Where it begins; valid as long as the region. Whoever reads or writes through it sees to it that nobody else
@@ -155,6 +186,7 @@ impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length, unmapped once, here; whoever used it keeps the value alive.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        leave(self.counted);
     }
 }
 
@@ -178,6 +210,23 @@ mod tests {
             .collect();
         let full = 7 * Pages::UNIT;
         assert_eq!(sums, [full, 0, 0, full]);
+    }
+
+    #[test]
+    fn dense_regions_are_counted_and_of_sparse_ones_what_is_taken() {
+        let large = 64 * Pages::HUGE;
+        let before = in_use();
+        let (dense, sparse) = (Pages::map_dense(large), Pages::map_sparse(large));
+        // Other tests have regions, too, but not such large ones.
+        let about = |expected: usize| in_use().abs_diff(before + expected) < large / 4;
+        assert!(about(large));
+        take(large);
+        assert!(about(2 * large));
+        drop(dense);
+        assert!(about(large));
+        leave(large);
+        drop(sparse);
+        assert!(about(0));
     }
 
     #[test]

@@ -21,7 +21,9 @@ mod tests;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use esker_vfs::Heap;
 use esker_vfs::machine::Resident;
+use esker_vfs::pages;
 use parking_lot::Mutex;
 
 use crate::{EngineError, Result};
@@ -166,7 +168,7 @@ struct Marks {
 /// What the budget asks of the process.
 struct Process {
     resident: Box<dyn Fn() -> Option<Resident> + Send + Sync>,
-    reclaim: fn(),
+    heap: Heap,
 }
 
 impl Process {
@@ -174,6 +176,13 @@ impl Process {
     fn uncounted(&self, counted: usize) -> usize {
         let on_heap = (self.resident)().map_or(0, Resident::beside_files);
         (on_heap as usize).saturating_sub(counted)
+    }
+
+    /// What has been asked for beside `counted` and not given back, bytes: what is resident, less what only the heap
+    /// keeps, in holes and for threads that may want it again. `None` where the heap does not count.
+    fn asked_for(&self, counted: usize) -> Option<usize> {
+        let on_heap = (self.heap.in_use)()?;
+        Some((on_heap + pages::in_use()).saturating_sub(counted))
     }
 }
 
@@ -311,10 +320,10 @@ impl MemoryBudget {
     pub(crate) fn set_process(
         &self,
         resident: impl Fn() -> Option<Resident> + Send + Sync + 'static,
-        reclaim: fn(),
+        heap: Heap,
     ) {
         let resident = Box::new(resident);
-        let _ = self.process.set(Process { resident, reclaim });
+        let _ = self.process.set(Process { resident, heap });
     }
 
     /// Takes `bytes` for a statement, or refuses: then the caller needs less, writes to disk, or gives up.
@@ -346,7 +355,7 @@ impl MemoryBudget {
     }
 
     /// Whether what nobody counts may grow by this: values that a statement works on, trees of texts and documents.
-    /// Nobody but the system knows their sizes, so this asks it.
+    /// Nobody but the heap knows their sizes, so this asks it; or the system, where it does not tell.
     ///
     /// # Errors
     /// [`EngineError::OutOfMemory`].
@@ -355,13 +364,16 @@ impl MemoryBudget {
             return Ok(());
         };
         let limit_bytes = self.values_limit();
-        let fits = || process.uncounted(self.total()).saturating_add(bytes) <= limit_bytes;
-        if fits() {
+        let fits = |uncounted: usize| uncounted.saturating_add(bytes) <= limit_bytes;
+        if fits(process.uncounted(self.total())) {
             return Ok(());
         }
-        // What others have freed may be with the heap still.
-        (process.reclaim)();
-        match fits() {
+        // What others have freed may be with the heap still: it should give it back, and where it cannot, that is no
+        // reason to refuse anybody.
+        (process.heap.give_back)();
+        let counted = self.total();
+        let demanded = process.asked_for(counted);
+        match fits(demanded.unwrap_or_else(|| process.uncounted(counted))) {
             true => Ok(()),
             false => Err(EngineError::OutOfMemory {
                 wanted_bytes: bytes,
@@ -370,13 +382,13 @@ impl MemoryBudget {
         }
     }
 
-    /// A statement that has [asked](Self::admit_values) is over: what it leaves with the heap of its thread goes back
-    /// to the system, where values have much.
+    /// A statement, or a task of one, that had much is over: what it leaves with the heap of its thread goes back to
+    /// the system, where what nobody counts is much.
     pub fn values_are_gone(&self) {
         if let Some(process) = self.process.get()
             && process.uncounted(self.total()) > self.values_limit() / 2
         {
-            (process.reclaim)();
+            (process.heap.give_back)();
         }
     }
 

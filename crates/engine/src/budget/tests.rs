@@ -150,10 +150,13 @@ fn values_that_nobody_counts_are_bounded() {
         .expect("no process is known");
     let resident = Arc::new(AtomicU64::new(100 << 20));
     let told = Arc::clone(&resident);
-    let reclaim = || {
-        RECLAIMED.fetch_add(1, Ordering::Relaxed);
+    let heap = Heap {
+        give_back: || {
+            RECLAIMED.fetch_add(1, Ordering::Relaxed);
+        },
+        ..Heap::UNKNOWN
     };
-    budget.set_process(move || Some(on_heap(told.load(Ordering::Relaxed))), reclaim);
+    budget.set_process(move || Some(on_heap(told.load(Ordering::Relaxed))), heap);
     let tables = Charge::of(&budget, MemoryUse::Memtables, 40 * MIB);
     budget.admit_values(4 * MIB).expect("60 of 64");
     assert_eq!(RECLAIMED.load(Ordering::Relaxed), 0);
@@ -171,13 +174,39 @@ fn values_that_nobody_counts_are_bounded() {
 }
 
 #[test]
+fn what_the_heap_only_keeps_is_given_back_and_refuses_nobody() {
+    static ASKED_FOR: AtomicUsize = AtomicUsize::new(0);
+    static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
+    let budget = MemoryBudget::new(1024 * MIB);
+    let heap = Heap {
+        in_use: || Some(ASKED_FOR.load(Ordering::Relaxed)),
+        give_back: || {
+            GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
+        },
+    };
+    budget.set_process(|| Some(on_heap(400 << 20)), heap);
+    let tables = Charge::of(&budget, MemoryUse::Memtables, 40 * MIB);
+    // Of 360 MiB that are resident and not counted, most are holes. Other tests have regions of pages, but not so many.
+    ASKED_FOR.store(100 * MIB, Ordering::Relaxed);
+    budget.admit_values(0).expect("60 of 256");
+    assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 1);
+    ASKED_FOR.store(400 * MIB, Ordering::Relaxed);
+    let refused = budget.admit_values(0);
+    assert!(matches!(refused, Err(EngineError::OutOfMemory { .. })));
+    drop(tables);
+}
+
+#[test]
 fn what_is_resident_and_not_charged_is_taken_off_and_forgotten_slowly() {
     let budget = MemoryBudget::new(64 * MIB);
     let cache = BlockCache::governed(&budget);
     let alone = budget.cache_capacity();
     let resident = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&resident);
-    budget.set_process(move || Some(on_heap(told.load(Ordering::Relaxed))), || ());
+    budget.set_process(
+        move || Some(on_heap(told.load(Ordering::Relaxed))),
+        Heap::UNKNOWN,
+    );
     let tables = Charge::of(&budget, MemoryUse::Memtables, 10 * MIB);
     let counted = budget.cache_capacity();
     resident.store(20 << 20, Ordering::Relaxed);

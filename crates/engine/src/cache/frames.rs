@@ -20,7 +20,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use esker_vfs::pages::Pages;
+use esker_vfs::pages::{self, Pages};
 use parking_lot::Mutex;
 
 use crate::budget::heap_bytes;
@@ -74,13 +74,14 @@ impl Frames {
     ) -> Result<Bytes, E> {
         let usual = FRAME_BYTES / 2 + 1..=FRAME_BYTES;
         let taken = usual.contains(&length).then(|| self.take()).flatten();
-        let Some((place, pages)) = taken else {
+        let Some((place, region)) = taken else {
             let mut bytes = vec![0; length];
             write(&mut bytes)?;
             return Ok(Bytes::from(bytes.into_boxed_slice()));
         };
+        pages::take(FRAME_BYTES);
         // SAFETY: the frame lies in the region, which the pool keeps mapped.
-        let start = unsafe { pages.base().add(usize::from(place.number) * FRAME_BYTES) };
+        let start = unsafe { region.base().add(usize::from(place.number) * FRAME_BYTES) };
         let bytes = Bytes {
             start,
             length,
@@ -234,7 +235,10 @@ impl Deref for Bytes {
 impl Drop for Bytes {
     fn drop(&mut self) {
         match &self.owner {
-            Owner::Frame { pool, place } => pool.put(*place),
+            Owner::Frame { pool, place } => {
+                pool.put(*place);
+                pages::leave(FRAME_BYTES);
+            }
             Owner::Heap => {
                 let owned = NonNull::slice_from_raw_parts(self.start, self.length);
                 // SAFETY: leaked from a box of this length by `from`, and dropped once, here.

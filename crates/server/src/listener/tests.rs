@@ -43,7 +43,7 @@ impl Running {
                 progress: Box::new(|_| ()),
                 reopen_logs: Arc::new(|| Ok(())),
                 recent_log: Vec::new,
-                reclaim: || (),
+                heap: Heap::UNKNOWN,
                 ready: move |address, _: &Instance| tell.send(address).expect("the test waits"),
             };
             let starting = begin(&config, &env)?;

@@ -83,11 +83,14 @@ struct TaskSession<'a, 'g> {
     bytes: Cell<usize>,
     /// Bytes worked on since it was asked what memory there is.
     worked: Cell<usize>,
+    /// It was asked.
+    has_asked: Cell<bool>,
     budget: &'a MemoryBudget,
 }
 
 impl TaskSession<'_, '_> {
     fn ask_for(&self, bytes: usize) -> SqlResult<()> {
+        self.has_asked.set(true);
         let admitted = self.budget.admit_values(bytes);
         admitted.map_err(|e| engine_error(&e))
     }
@@ -642,6 +645,7 @@ impl ScanWork for TableTask {
             regexp: around.regexp,
             bytes: Cell::new(0),
             worked: Cell::new(0),
+            has_asked: Cell::new(false),
             budget: &self.room.budget,
         };
         let ctx = EvalCtx::new(around.settings.clone(), &session);
@@ -649,6 +653,9 @@ impl ScanWork for TableTask {
         let mut states = SubqueryStates::default();
         states.profile = self.is_measured.then(Box::default);
         let part = self.do_task(task, &ctx, &states, &mut || (go_on.borrow_mut())());
+        if session.has_asked.get() {
+            self.room.budget.values_are_gone();
+        }
         Done {
             part,
             profile: states.profile,

@@ -26,7 +26,7 @@ pub use fault::{Fault, Op};
 pub use fs::SimFs;
 pub use rng::{SimRandom, SimRng};
 
-use crate::env::Env;
+use crate::env::{Env, Heap};
 
 /// Bytes that the simulated device writes as a unit (and may still tear).
 pub const SECTOR_BYTES: usize = 512;
@@ -151,7 +151,7 @@ impl SimEnv {
             clock: self.clock.clone(),
             random: self.random.clone(),
             resident: || None,
-            reclaim: || (),
+            heap: Heap::UNKNOWN,
         }
     }
 
