@@ -42,9 +42,9 @@ mod window;
 
 pub use ctx::{ExecCtx, LentTxn, Limits, RowLock, StoredFunctions, TxnRef};
 pub use env::{ExecEnv, Executor};
-pub use memory::{Purpose, charge, row_bytes};
+pub use memory::{Budget, Purpose, charge};
 pub use recursive::SharedRows;
-pub use spill::{SpillCounts, TempFiles, TempSpace};
+pub use spill::{RowBuffer, SpillCounts, TakenRows, TempFiles, TempSpace};
 pub use states::SubqueryStates;
 pub use states::{RESERVATION_STEP, Reserved};
 pub use stream::{RowStream, StatementEnv};

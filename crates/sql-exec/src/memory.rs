@@ -31,7 +31,13 @@ pub enum Budget {
     Join,
     /// `tmp_table_size`.
     Table,
+    /// The same for rows that will be changed, but no more than a part of what all demands have left: what is written
+    /// and locked then cannot be on disk.
+    Targets,
 }
+
+/// One part in so many of what demands have left is for rows that will be changed.
+const TARGETS_PART: usize = 4;
 
 /// Rough bytes of a kept row beyond its values.
 const ROW_BYTES: u64 = 32;
@@ -47,6 +53,10 @@ impl Budget {
             Self::Sort => exec.limits.sort_bytes,
             Self::Join => exec.limits.join_bytes,
             Self::Table => exec.limits.table_bytes,
+            Self::Targets => {
+                let part = exec.txn().memory().room() / TARGETS_PART;
+                exec.limits.table_bytes.min(part as u64)
+            }
         };
         Some((exec.temp?, bytes))
     }
@@ -83,7 +93,7 @@ pub(crate) fn value_bytes(v: &Value) -> u64 {
 }
 
 /// Bytes of a kept row.
-pub fn row_bytes<'v>(row: impl IntoIterator<Item = &'v Value>) -> u64 {
+pub(crate) fn row_bytes<'v>(row: impl IntoIterator<Item = &'v Value>) -> u64 {
     ROW_BYTES + row.into_iter().map(value_bytes).sum::<u64>()
 }
 

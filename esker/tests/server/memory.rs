@@ -212,6 +212,30 @@ fn savepoints_are_bounded() {
 }
 
 #[test]
+fn rows_that_will_be_changed_go_to_disk() {
+    const ROWS: u64 = 140_000;
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE TABLE d.n (id INT PRIMARY KEY, v INT, s VARCHAR(200)); \
+         SET cte_max_recursion_depth = 100000, max_execution_time = 0",
+    );
+    for part in 0..ROWS / 20_000 {
+        c.run(&format!(
+            "INSERT INTO d.n WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n+1 FROM q WHERE n<20000) \
+             SELECT n + {part} * 20000, 1, REPEAT('a', 150) FROM q"
+        ));
+    }
+    let mut tell = || c.value("SELECT CONCAT_WS(' ', COUNT(*), SUM(v), MIN(id), MAX(id)) FROM d.n");
+    assert_eq!(tell(), format!("{ROWS} {ROWS} 1 {ROWS}"));
+    let mut c = server.connect();
+    c.run("UPDATE d.n SET v = v + 1");
+    assert_eq!(tell(), format!("{ROWS} {} 1 {ROWS}", 2 * ROWS));
+    c.run("DELETE FROM d.n WHERE v = 2 AND id > 10");
+    assert_eq!(tell(), "10 20 1 10");
+}
+
+#[test]
 fn what_aggregates_and_windows_keep_is_bounded() {
     let (server, _dir) = server(&[]);
     let mut c = server.connect();

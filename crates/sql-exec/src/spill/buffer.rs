@@ -1,6 +1,7 @@
 //! Materialized rows: kept to be read again, in memory as far as they fit.
 //!
-//! Neighbours: common table expressions and the right side of a buffered nested loop.
+//! Neighbours: common table expressions, the right side of a buffered nested loop, and the rows that a statement
+//! changes once it has found all of them.
 //! **Invariants**: rows are read in the order in which they were added; the first ones are in memory,
 //! the others on disk; nothing is added once it is read.
 
@@ -78,9 +79,63 @@ impl RowBuffer {
         *self = Self::default();
     }
 
+    /// Takes the rows out, in order; they must all be there. What they are charged for is given back with the
+    /// statement's memory.
+    pub fn into_rows(self) -> TakenRows {
+        let disk = match self.disk {
+            None => None,
+            Some(Disk::Whole(file, run)) => {
+                let reader = file.read(&run);
+                Some((file, reader))
+            }
+            Some(Disk::Writing(..)) => unreachable!("rows are taken out when they are all there"),
+        };
+        TakenRows {
+            rows: self.rows.into_iter(),
+            disk,
+        }
+    }
+
     /// Bytes in memory, charged.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+/// Rows that leave a buffer one by one.
+#[derive(Default)]
+pub struct TakenRows {
+    rows: std::vec::IntoIter<Box<[Value]>>,
+    /// The file, which goes with its last row, and what is not read of it.
+    disk: Option<(SpillFile, RunReader)>,
+}
+
+impl TakenRows {
+    /// One row, or none.
+    pub fn of(row: Option<Vec<Value>>) -> TakenRows {
+        let rows: Vec<_> = row.map(Vec::into_boxed_slice).into_iter().collect();
+        TakenRows {
+            rows: rows.into_iter(),
+            disk: None,
+        }
+    }
+
+    /// Puts the next row into `row`; false if there is none.
+    pub fn next(&mut self, row: &mut Vec<Value>) -> SqlResult<bool> {
+        if let Some(kept) = self.rows.next() {
+            *row = kept.into_vec();
+            return Ok(true);
+        }
+        let Some((_, reader)) = &mut self.disk else {
+            return Ok(false);
+        };
+        match reader.next()? {
+            Some(mut record) => read_row(&mut record, row).map(|()| true),
+            None => {
+                self.disk = None;
+                Ok(false)
+            }
+        }
     }
 }
 

@@ -18,8 +18,8 @@ mod merge;
 mod partition;
 mod space;
 
-pub use buffer::RowBuffer;
 pub(crate) use buffer::RowCursor;
+pub use buffer::{RowBuffer, TakenRows};
 pub(crate) use codec::{read_row, read_values, write_row, write_values};
 pub(crate) use distinct::{DistinctRows, First};
 pub(crate) use file::{Run, RunReader, RunWriter, SpillFile, block_bytes};

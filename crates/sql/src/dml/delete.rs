@@ -7,7 +7,7 @@
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{TargetClauses, TargetScope};
+use esker_sql_exec::{TakenRows, TargetClauses, TargetScope};
 use esker_sql_plan::bind::{BindEnv, LockReason, Need, ScopeTable};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{Delete, ObjectName, TableRef};
@@ -236,7 +236,7 @@ impl CompiledDelete {
 
 /// A DELETE from tables with triggers, between two of its steps.
 pub(crate) struct DeleteSteps {
-    rows: std::vec::IntoIter<Vec<Value>>,
+    rows: TakenRows,
     /// The statement's row, and the target in it that comes next.
     row: Vec<Value>,
     next: usize,
@@ -259,7 +259,7 @@ impl CompiledDelete {
     pub(crate) fn begin(&self, env: &mut DmlEnv<'_>) -> Result<DeleteSteps, ExecError> {
         let rows = self.search.all(env, &SubqueryStates::default())?;
         Ok(DeleteSteps {
-            rows: rows.into_iter(),
+            rows,
             row: Vec::new(),
             next: self.tables.len(),
             key: Vec::new(),
@@ -277,10 +277,10 @@ impl CompiledDelete {
         loop {
             (env.check_killed)()?;
             if steps.next == self.tables.len() {
-                let Some(row) = steps.rows.next() else {
+                if !steps.rows.next(&mut steps.row)? {
                     return Ok(None);
-                };
-                (steps.row, steps.next) = (row, 0);
+                }
+                steps.next = 0;
             }
             let nth = steps.next;
             steps.next += 1;

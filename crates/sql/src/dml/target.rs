@@ -1,17 +1,18 @@
 //! Which tables a statement changes, and collecting the rows it is about.
 //!
 //! Neighbours: `insert`, `update`, `delete` compile with it; `exec::target` finds and locks the rows.
-//! **Invariants**: only stored tables are changed; [`Search::each`] has read every row under its
-//! lock before the first is written; a stored row that a join gives several times is a target once, in the first row
-//! that has it, and rows of the join without a target are not kept.
+//! **Invariants**: only stored tables are changed; [`Search::each`] has read every row under its lock before the first
+//! is written, and keeps them in memory as far as they fit; a stored row that a join gives several times is a target
+//! once, in the first row that has it, and rows of the join without a target are not kept.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{Purpose, TargetPlan, charge, row_bytes};
+use esker_sql_exec::{Budget, Purpose, RowBuffer, TakenRows, TargetPlan, charge};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::ColumnRef;
 use esker_types::{SqlError, SqlResult, Value, errors};
@@ -106,9 +107,12 @@ impl Search {
             env.scratch.found = found;
             return result;
         }
-        for (at, row) in self.collect(env, states)?.iter_mut().enumerate() {
+        let mut found = self.collect(env, states)?.into_rows();
+        let (mut row, mut at) = (Vec::new(), 0);
+        while found.next(&mut row)? {
             (env.check_killed)()?;
-            f(env, row, at)?;
+            f(env, &mut row, at)?;
+            at += 1;
         }
         Ok(())
     }
@@ -118,37 +122,40 @@ impl Search {
         &self,
         env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
-    ) -> Result<Vec<Vec<Value>>, ExecError> {
+    ) -> Result<TakenRows, ExecError> {
         if !self.plan.finds_one() {
-            return self.collect(env, states);
+            return Ok(self.collect(env, states)?.into_rows());
         }
-        let mut rows = Vec::new();
+        let mut one = None;
         self.each(env, states, |_, row, _| {
-            rows.push(row.to_vec());
+            one = Some(row.to_vec());
             Ok(())
         })?;
-        Ok(rows)
+        Ok(TakenRows::of(one))
     }
 
     fn collect(
         &self,
         env: &mut DmlEnv<'_>,
         states: &SubqueryStates,
-    ) -> Result<Vec<Vec<Value>>, ExecError> {
+    ) -> Result<RowBuffer, ExecError> {
         let mut stream = self.plan.open();
         let found = env.querying(|statement| {
             let executor = statement.executor(states);
             let accounts = statement.env(&executor);
-            let mut rows = Vec::new();
+            let mut rows = RowBuffer::default();
             let mut met = Met::default();
             while let Some(row) = stream.next(statement)? {
                 let Some(row) = self.first_met(row, &mut met) else {
                     continue;
                 };
                 let met_bytes = std::mem::take(&mut met.bytes);
-                charge(&accounts, met_bytes + row_bytes(&row), Purpose::Hash)?;
-                rows.push(row);
+                if met_bytes > 0 {
+                    charge(&accounts, met_bytes, Purpose::Hash)?;
+                }
+                rows.push(row.iter(), Budget::Targets, &accounts)?;
             }
+            rows.finish()?;
             Ok::<_, ExecError>(rows)
         })?;
         // KILL ends a SLEEP() in a condition: what it says then is no answer.
@@ -157,9 +164,9 @@ impl Search {
     }
 
     /// The row with those targets alone that were not met before, or nothing if there is none.
-    fn first_met(&self, row: &[Value], met: &mut Met) -> Option<Vec<Value>> {
+    fn first_met<'r>(&self, row: &'r [Value], met: &mut Met) -> Option<Cow<'r, [Value]>> {
         let Some(sharing) = &self.sharing else {
-            return Some(row.to_vec());
+            return Some(Cow::Borrowed(row));
         };
         let mut fresh = 0u64;
         for (nth, target) in self.plan.targets.iter().enumerate() {
@@ -175,7 +182,7 @@ impl Search {
                     kept[target.row_slot as usize] = Value::Null;
                 }
             }
-            kept
+            Cow::Owned(kept)
         })
     }
 

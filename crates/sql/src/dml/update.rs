@@ -13,7 +13,7 @@ use esker_sql_catalog::codec::RowReader;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::InfoText;
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{TargetClauses, TargetScope};
+use esker_sql_exec::{TakenRows, TargetClauses, TargetScope};
 use esker_sql_plan::bind::{BindEnv, ColumnAt, LockReason, Need, Scope};
 use esker_sql_plan::plan::QueryPlan;
 use esker_sql_syntax::ast::{TableRef, Update};
@@ -351,7 +351,7 @@ fn check_twins(scope: &Scope<'_>, assigned: &[Assigned]) -> SqlResult<bool> {
 /// An UPDATE of tables with triggers, between two of its steps.
 pub(crate) struct UpdateSteps {
     states: SubqueryStates,
-    rows: std::vec::IntoIter<Vec<Value>>,
+    rows: TakenRows,
     /// The statement's row, its number, and the target in it that comes next.
     row: Vec<Value>,
     number: u64,
@@ -377,7 +377,7 @@ impl CompiledUpdate {
         let states = SubqueryStates::default();
         let rows = self.search.all(env, &states)?;
         Ok(UpdateSteps {
-            rows: rows.into_iter(),
+            rows,
             states,
             row: Vec::new(),
             number: 0,
@@ -399,10 +399,10 @@ impl CompiledUpdate {
         loop {
             (env.check_killed)()?;
             if steps.next == self.changers.len() {
-                let Some(row) = steps.rows.next() else {
+                if !steps.rows.next(&mut steps.row)? {
                     return Ok(None);
-                };
-                (steps.row, steps.next) = (row, 0);
+                }
+                steps.next = 0;
                 steps.number += 1;
             }
             let nth = steps.next;

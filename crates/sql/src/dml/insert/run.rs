@@ -12,7 +12,7 @@ use esker_sql_catalog::codec::{RowReader, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{ColumnMeta, InfoText};
 use esker_sql_exec::SubqueryStates;
-use esker_sql_exec::{Purpose, RowStream, charge, row_bytes};
+use esker_sql_exec::{Budget, RowBuffer, RowStream, TakenRows};
 use esker_types::{EvalCtx, Level, SqlResult, SqlType, TypeKind, Value, errors};
 use jiff::tz::TimeZone;
 
@@ -25,7 +25,7 @@ use crate::dml::write::{Conflict, Writer, Written, new_key};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
 /// Rows of a query that are gathered before they are written, where it may go on behind them.
-pub(super) const QUERY_ROWS: usize = 256;
+const QUERY_ROWS: usize = 256;
 
 /// A statement under way.
 pub(super) struct Run<'r, 'e> {
@@ -218,20 +218,14 @@ impl Run<'_, '_> {
                 Ok(())
             }
             Rows::Query(plan, reads_target) => {
-                // Whatever the query reads, it must not be what the statement writes.
-                let most = if *reads_target {
-                    usize::MAX
-                } else {
-                    QUERY_ROWS
-                };
                 let mut stream = RowStream::open(plan.clone());
-                let mut row_number = 0;
+                let (mut values, mut row_number) = (Vec::new(), 0);
                 loop {
-                    let (mut rows, more) = self.query_rows(&mut stream, most)?;
-                    for values in &mut rows {
+                    let (mut rows, more) = self.query_rows(&mut stream, *reads_target)?;
+                    while rows.next(&mut values)? {
                         (self.env.check_killed)()?;
                         row_number += 1;
-                        self.convert(values, &plan.columns, row_number)?;
+                        self.convert(&mut values, &plan.columns, row_number)?;
                         self.store(row_number, 1)?;
                     }
                     if !more {
@@ -244,27 +238,36 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The query's next rows, at most `most`; the second value: there may be more.
+    /// The query's next rows; all of them where it reads what the statement writes, for it must not read what was
+    /// written. The second value: there may be more.
     pub(super) fn query_rows(
         &mut self,
         stream: &mut RowStream,
-        most: usize,
-    ) -> Result<(Vec<Vec<Value>>, bool), ExecError> {
+        reads_target: bool,
+    ) -> Result<(TakenRows, bool), ExecError> {
+        let (most, budget) = match reads_target {
+            true => (usize::MAX, Budget::Targets),
+            false => (QUERY_ROWS, Budget::Table),
+        };
         let states = &self.states;
         let charged = states.memory.get();
         self.env.querying(|statement| {
-            let mut rows = Vec::new();
-            while rows.len() < most {
-                let Some(row) = stream.next(statement)? else {
-                    return Ok((rows, false));
-                };
-                let executor = statement.executor(states);
-                charge(&statement.env(&executor), row_bytes(row), Purpose::Hash)?;
-                rows.push(row.to_vec());
+            let executor = statement.executor(states);
+            let mut rows = RowBuffer::default();
+            let (mut count, mut more) = (0, true);
+            while more && count < most {
+                match stream.next(statement)? {
+                    Some(row) => rows.push(row.iter(), budget, &statement.env(&executor))?,
+                    None => more = false,
+                }
+                count += 1;
             }
-            // They are gone when the next ones come.
-            states.set_memory(charged);
-            Ok((rows, true))
+            rows.finish()?;
+            if more {
+                // They are gone when the next ones come.
+                states.set_memory(charged);
+            }
+            Ok((rows.into_rows(), more))
         })
     }
 

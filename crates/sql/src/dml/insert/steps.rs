@@ -8,12 +8,12 @@
 //!   when they have run is told of then.
 
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_exec::{RowStream, SubqueryStates};
+use esker_sql_exec::{RowStream, SubqueryStates, TakenRows};
 use esker_types::trigger::TriggerEvent;
 use esker_types::{Level, Value};
 
 use super::numbers::Numbers;
-use super::run::{Attempt, Counts, QUERY_ROWS, Run, auto_value, decode_row};
+use super::run::{Attempt, Counts, Run, auto_value, decode_row};
 use super::{CompiledInsert, OnConflict, Rows};
 use crate::dml::change_fired::{ChangedRow, accepted, is_null_refused};
 use crate::dml::logged::Replaced;
@@ -30,7 +30,7 @@ pub(crate) struct InsertSteps {
     expected: u64,
     /// The query that brings the rows, those that it has brought, and whether there may be more.
     stream: Option<RowStream>,
-    gathered: std::vec::IntoIter<Vec<Value>>,
+    gathered: TakenRows,
     /// The row in the way, of which triggers are told.
     other: Option<Other>,
 }
@@ -284,20 +284,19 @@ impl InsertSteps {
         run: &mut Run<'_, '_>,
         reads_target: bool,
     ) -> Result<Option<Vec<Value>>, ExecError> {
-        if let Some(row) = self.gathered.next() {
+        let mut row = Vec::new();
+        if self.gathered.next(&mut row)? {
             return Ok(Some(row));
         }
         let Some(stream) = &mut self.stream else {
             return Ok(None);
         };
-        // Whatever the query reads, it must not be what the statement writes.
-        let most = if reads_target { usize::MAX } else { QUERY_ROWS };
-        let (rows, more) = run.query_rows(stream, most)?;
+        let (rows, more) = run.query_rows(stream, reads_target)?;
         if !more {
             self.stream = None;
         }
-        self.gathered = rows.into_iter();
-        Ok(self.gathered.next())
+        self.gathered = rows;
+        Ok(self.gathered.next(&mut row)?.then_some(row))
     }
 }
 
