@@ -169,6 +169,26 @@ pub(crate) fn asks_for_gtids(show: &Show) -> bool {
     }
 }
 
+/// How LIKE compares: databases and tables that differ in the case of letters are others, but for
+/// information_schema and its tables.
+fn like_collation(session: &Session, what: &ShowWhat, pattern: &[u8]) -> Collation {
+    const SYSTEM: &str = "information_schema";
+    let is_system = match what {
+        ShowWhat::Databases => pattern.eq_ignore_ascii_case(SYSTEM.as_bytes()),
+        ShowWhat::Tables { schema, .. } | ShowWhat::TableStatus { schema } => {
+            let given = schema.as_ref().map(|s| &*s.text);
+            let database = given.or(session.context.database.as_deref());
+            database.is_some_and(|name| name.eq_ignore_ascii_case(SYSTEM))
+        }
+        ShowWhat::Triggers { .. } => false,
+        _ => true,
+    };
+    match is_system {
+        true => Collation::UTF8MB4_GENERAL_CI,
+        false => Collation::UTF8MB4_BIN,
+    }
+}
+
 /// Runs SHOW; `params` stand in its WHERE.
 pub(crate) fn run(
     session: &mut Session,
@@ -189,15 +209,11 @@ pub(crate) fn run(
     match &show.filter {
         None => (),
         Some(ShowFilter::Like(pattern)) => {
+            let collation = like_collation(session, &show.what, pattern);
             let mut rows = Vec::new();
             for row in table.rows {
                 if let Value::Str(s) = &row[liked]
-                    && Collation::UTF8MB4_GENERAL_CI.like(
-                        s,
-                        pattern,
-                        Some('\\'),
-                        &session.context,
-                    )?
+                    && collation.like(s, pattern, Some('\\'), &session.context)?
                 {
                     rows.push(row);
                 }
