@@ -37,14 +37,15 @@ fn ret_json(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     })
 }
 
-/// A text in utf8mb4 that may be NULL.
+/// A text in utf8mb4 that may be NULL. As in MySQL it gives way to a column's collation: `j->>'$.a' = c` is compared as
+/// the column is.
 fn ret_text(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     let ty = SqlType {
         collation: Collation::UTF8MB4_BIN,
         ..SqlType::new(TypeKind::LongText)
     };
     Ok(Signature {
-        coercibility: Coercibility::Implicit,
+        coercibility: Coercibility::Coercible,
         ..Signature::plain(ty)
     })
 }
