@@ -20,7 +20,7 @@ use super::columns::is_blob;
 use super::draft::{
     Draft, DraftColumn, DraftIndex, DraftPart, PRIMARY, PartColumn, not_for_generated,
 };
-use super::key_length::{check_prefix, incorrect_prefix, key_bytes, too_long_key};
+use super::key_length::{check_prefix, incorrect_prefix, kept_prefix, key_bytes, too_long_key};
 
 /// Longest row in MySQL's row format, not counting BLOBs.
 const MAX_ROW_BYTES: u64 = 65_535;
@@ -289,7 +289,11 @@ impl Draft {
                 parts.push(spatial_part(index, part, (col, column))?);
                 continue;
             }
-            let prefix_len = check_prefix(column, part.prefix_len)?;
+            let prefix = match part.column {
+                PartColumn::Id(_) if !index.is_written => kept_prefix(&column.ty, part.prefix_len),
+                _ => part.prefix_len,
+            };
+            let prefix_len = check_prefix(column, prefix)?;
             bytes += key_bytes(&column.ty, prefix_len);
             parts.push(IndexPart {
                 col,

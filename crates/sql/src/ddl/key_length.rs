@@ -84,6 +84,12 @@ pub(super) fn too_long_key(limit: u64) -> SqlError {
     SqlError::new(1071, "42000", text)
 }
 
+/// What stays of the prefix of a key part that was there before its column got this type: MySQL forgets one that the
+/// column cannot have.
+pub(super) fn kept_prefix(ty: &SqlType, prefix: Option<u64>) -> Option<u64> {
+    prefix.filter(|&len| is_blob(ty) || ty.is_string() && len <= u64::from(ty.length))
+}
+
 /// The length of a key part as it is kept: none for a whole column.
 pub(super) fn check_prefix(column: &ColumnDef, prefix: Option<u64>) -> SqlResult<Option<u32>> {
     let ty = &column.ty;
