@@ -1,8 +1,8 @@
 //! One client: its socket, packets and limits.
 //!
 //! In flow order: `serve` (from the seat to the goodbye), `handshake` (greeting, TLS, authentication), this file
-//! (packets of commands and answers). Neighbours: `login` authenticates, `dispatch` runs commands, `reply` writes
-//! answers.
+//! (packets of commands and answers), `received` (memory for what has come). Neighbours: `login` authenticates,
+//! `dispatch` runs commands, `reply` writes answers.
 //!
 //! **Invariants**
 //! - Before login a client may send [`LOGIN_PACKET_LIMIT`] bytes per packet within `connect_timeout`;
@@ -13,6 +13,7 @@
 //! - At shutdown a statement that runs is answered, an idle client is told at once.
 
 mod handshake;
+pub(crate) mod received;
 mod serve;
 
 use std::os::fd::BorrowedFd;
@@ -33,6 +34,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 pub(crate) use serve::serve;
 
+use self::received::Sent;
 use crate::dispatch::{self, Next};
 use crate::headers::Headers;
 use crate::listener::Shared;
@@ -226,10 +228,22 @@ impl Connection {
             return self.receive_compressed().await;
         }
         let buffer = self.reader.buffer();
-        buffer.reserve(READ_CHUNK);
-        let got = self.stream.read_buf(buffer).await?;
+        let budget = self.shared.instance.engine().memory();
+        let room = &mut self.parameters.room;
+        if let Err(e) = room.make_room(buffer, READ_CHUNK, 0, budget) {
+            return self.give_up(&e).await;
+        }
+        let got = self.stream.read_buf(self.reader.buffer()).await?;
         self.received += got as u64;
         if got == 0 { Err(Gone) } else { Ok(()) }
+    }
+
+    /// There is no memory for what the client sends: it hears so, and its connection ends, for what follows has no
+    /// beginning.
+    async fn give_up(&mut self, error: &SqlError) -> Result<(), Gone> {
+        self.put_error(error);
+        self.flush().await?;
+        Err(Gone)
     }
 
     /// Takes one compressed packet.
@@ -238,10 +252,23 @@ impl Connection {
             let received = compression.buffer().len();
             let to = self.reader.buffer();
             match at_leisure(received, || compression.unpack(to)) {
-                Ok(true) => break,
+                Ok(true) => {
+                    let budget = self.shared.instance.engine().memory();
+                    let held = received + self.reader.capacity();
+                    let room = &mut self.parameters.room;
+                    match room.hold(Sent::Packets, held, budget) {
+                        Ok(()) => break,
+                        Err(e) => return self.give_up(&e).await,
+                    }
+                }
                 Ok(false) => {
+                    let others = self.reader.capacity();
                     let buffer = compression.buffer();
-                    buffer.reserve(READ_CHUNK);
+                    let budget = self.shared.instance.engine().memory();
+                    let room = &mut self.parameters.room;
+                    if let Err(e) = room.make_room(buffer, READ_CHUNK, others, budget) {
+                        return self.give_up(&e).await;
+                    }
                     let got = self.stream.read_buf(buffer).await?;
                     self.received += got as u64;
                     if got == 0 {
@@ -346,6 +373,7 @@ impl Connection {
             WireError::OutOfOrder { .. } => {
                 SqlError::new(1156, "08S01", "Got packets out of order")
             }
+            WireError::NoMemory => errors::out_of_memory("a packet needs more than there is"),
             WireError::Compressed => {
                 SqlError::new(1157, "08S01", "Couldn't uncompress communication packet")
             }
@@ -391,16 +419,15 @@ impl Connection {
                     });
                 }
                 Ok(None) => {
-                    self.reader.shrink(IDLE_BUFFER);
-                    if let Some(compression) = &mut self.compression {
-                        compression.shrink(IDLE_BUFFER);
-                    }
+                    self.shrink_buffers();
                     let begun = self.has_begun();
                     let limit = if begun {
                         session.net_read_timeout()
                     } else {
                         idle
                     };
+                    // What an answer begins with that comes before the command is whole.
+                    self.frames.set_seq(1);
                     match silence.at_most(limit, self.receive()).await {
                         Ok(received) => received?,
                         Err(TooLong) => return self.silent_too_long(begun).await,
@@ -409,6 +436,17 @@ impl Connection {
                 Err(e) => return self.protocol_error(&e).await,
             }
         }
+    }
+
+    /// Gives back what large commands have left.
+    fn shrink_buffers(&mut self) {
+        self.reader.shrink(IDLE_BUFFER);
+        let packed = self.compression.as_mut().map_or(0, |compression| {
+            compression.shrink(IDLE_BUFFER);
+            compression.buffer().capacity()
+        });
+        let held = packed + self.reader.capacity();
+        self.parameters.room.keep(Sent::Packets, held);
     }
 
     /// `begun`: inside a packet.

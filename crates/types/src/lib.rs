@@ -4,9 +4,10 @@
 //! Neighbours: `sql` binds expressions to these kernels; `wire` prints values. Knows nothing of tables, statements or
 //! sockets. Parts: [`value`], [`sqltype`] (values and their types) · [`decimal`], [`temporal`], [`collation`],
 //! [`json`], [`geometry`] (the domains) · [`cast`] (conversions) · [`cmp`], [`arith`], [`func`] (comparison,
-//! operators, functions) · [`fulltext`] (words, queries and relevance) · [`hex`] (bytes that are shown) · [`names`] (of
-//! schema objects) · [`program`], [`trigger`] (words about stored programs) · [`ctx`] (what they may know of the
-//! session) · [`error`], [`errors`] (what fails, and how it is said), [`condition`] (what is kept of it).
+//! operators, functions) · [`fulltext`] (words, queries and relevance) · [`hex`] (bytes that are shown) · [`large`]
+//! (buffers whose size a client decides) · [`names`] (of schema objects) · [`program`], [`trigger`] (words about stored
+//! programs) · [`ctx`] (what they may know of the session) · [`error`], [`errors`] (what fails, and how it is said),
+//! [`condition`] (what is kept of it).
 
 pub mod arith;
 pub mod cast;
@@ -22,6 +23,7 @@ pub mod func;
 pub mod geometry;
 pub mod hex;
 pub mod json;
+pub mod large;
 pub mod names;
 pub mod program;
 pub mod sqltype;

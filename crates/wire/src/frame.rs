@@ -56,6 +56,11 @@ impl FrameReader {
         self.pos < self.buf.len()
     }
 
+    /// Bytes that the buffers can hold without more memory.
+    pub fn capacity(&self) -> usize {
+        self.buf.capacity() + self.joined.capacity()
+    }
+
     /// Gives memory back when a large command has passed and nothing is pending.
     pub fn shrink(&mut self, keep: usize) {
         if !self.has_pending() && self.buf.capacity() > keep {
@@ -120,7 +125,7 @@ impl FrameReader {
                 let found = if parts == 1 {
                     Found::InBuf { start, end: at }
                 } else {
-                    self.join(at);
+                    self.join(at)?;
                     Found::Joined
                 };
                 self.pos = at;
@@ -130,8 +135,10 @@ impl FrameReader {
     }
 
     /// Joins the parts between `pos` and `end`.
-    fn join(&mut self, end: usize) {
+    fn join(&mut self, end: usize) -> Result<(), WireError> {
         self.joined.clear();
+        let room = self.joined.try_reserve_exact(end - self.pos);
+        room.map_err(|_| WireError::NoMemory)?;
         let mut at = self.pos;
         while at < end {
             let h = &self.buf[at..at + HEADER];
@@ -140,6 +147,7 @@ impl FrameReader {
                 .extend_from_slice(&self.buf[at + HEADER..at + HEADER + len]);
             at += HEADER + len;
         }
+        Ok(())
     }
 }
 

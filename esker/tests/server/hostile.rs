@@ -83,7 +83,7 @@ impl Raw {
         raw
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         // The server may have closed already: then the answer tells.
         let _ = self.0.write_all(bytes);
     }
@@ -153,7 +153,7 @@ impl Raw {
         u32::from_le_bytes([answer[1], answer[2], answer[3], answer[4]])
     }
 
-    fn execute(&mut self, id: u32, body: &[u8]) -> u16 {
+    pub fn execute(&mut self, id: u32, body: &[u8]) -> u16 {
         let mut p = vec![0x17];
         p.extend_from_slice(&id.to_le_bytes());
         p.extend_from_slice(&[0, 1, 0, 0, 0]);
@@ -177,7 +177,7 @@ impl Raw {
         code
     }
 
-    fn long_data(&mut self, id: u32, param: u16, data: &[u8]) {
+    pub fn long_data(&mut self, id: u32, param: u16, data: &[u8]) {
         let mut p = vec![0x18];
         p.extend_from_slice(&id.to_le_bytes());
         p.extend_from_slice(&param.to_le_bytes());

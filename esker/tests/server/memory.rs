@@ -151,6 +151,64 @@ fn many_sessions_at_once_are_bounded_together() {
 }
 
 #[test]
+fn unfinished_packets_are_bounded() {
+    const CLIENTS: usize = 30;
+    const MOST: usize = 0xff_fffe;
+    let (server, _dir) = server(&[]);
+    // A tree or value of as much is another matter.
+    let whole = format!("/* {} */ DO 1", "a".repeat(MOST - 100));
+    let answers_whole = || server.connect().code(&whole).is_none();
+    assert!(answers_whole(), "one client may send as much");
+    // All but the last MiB of a packet, whose header says how long it will be.
+    let header = [0xfe, 0xff, 0xff, 0, 3];
+    let most = [&header[..], &vec![b' '; MOST - (1 << 20)]].concat();
+    let mut held = Vec::new();
+    let grown = growth_kib(&server, || {
+        for _ in 0..CLIENTS {
+            let mut raw = Raw::root(&server);
+            raw.send(&most);
+            held.push(raw);
+        }
+        // One that only says so takes nothing.
+        let mut raw = Raw::root(&server);
+        raw.send(&header);
+        held.push(raw);
+        let mut c = server.connect();
+        assert_eq!(c.value("SELECT LENGTH(REPEAT('a', 3000000))"), "3000000");
+        // Those that were refused are gone.
+        eventually("few have 15 MiB", || {
+            let open = c.value("SELECT COUNT(*) FROM information_schema.PROCESSLIST");
+            (3..=5).contains(&open.parse().expect("a number"))
+        });
+    });
+    assert!(grown < MOST_KIB / 2, "{grown} KiB");
+    drop(held);
+    eventually("what they had is there again", answers_whole);
+}
+
+#[test]
+fn long_data_are_bounded_for_all_clients() {
+    const PART: usize = 6_000_000;
+    let (server, _dir) = server(&[]);
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let mut raw = Raw::root(&server);
+            let id = raw.prepare("DO LENGTH(?)");
+            raw.long_data(id, 0, &vec![b'a'; PART]);
+            raw.command(&[0x0e]);
+            assert_eq!(raw.end(), 0, "the long data has come");
+            (raw, id)
+        })
+        .collect();
+    let codes = clients
+        .into_iter()
+        .map(|(mut raw, id)| raw.execute(id, b"\0\x01\xfc\0"));
+    let codes: Vec<_> = codes.collect();
+    assert_eq!(codes[0], 0, "{codes:?}");
+    assert!(codes.contains(&OUT_OF_MEMORY), "{codes:?}");
+}
+
+#[test]
 fn prepared_statements_are_bounded() {
     let (server, _dir) = server(&[]);
     let mut c = server.connect();

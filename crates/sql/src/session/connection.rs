@@ -3,9 +3,10 @@
 //! Neighbours: the server's connection asks between statements; the session's variables answer.
 //! **Invariant**: none of it changes the session but [`Session::set_multi_statements`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use esker_engine::{Durable, Seq};
+use esker_engine::{Durable, MemoryBudget, Seq};
 use esker_types::SqlMode;
 use esker_types::collation::Collation;
 
@@ -84,6 +85,11 @@ impl Session {
     /// Largest packet of a file or of a long parameter, bytes.
     pub fn max_allowed_packet(&self) -> usize {
         usize::try_from(self.vars.max_allowed_packet).unwrap_or(usize::MAX)
+    }
+
+    /// The memory of the server.
+    pub fn memory(&self) -> &Arc<MemoryBudget> {
+        self.context.instance.engine.memory()
     }
 
     /// How long the client may be silent.
