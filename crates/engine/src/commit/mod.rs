@@ -197,8 +197,9 @@ pub(crate) fn insert_writes(background: &dyn Background, writes: &WriteSet, star
     assert!(start < seq, "a sequence is the end of its record");
     for tree_writes in writes.logged() {
         let bytes = with_active(&tree_writes.tree, start, seq, |table| {
+            let mut ascending = table.ascending();
             writes.for_each_live(tree_writes, |op, key, value| {
-                let inserted = table.insert(key, seq, op, value);
+                let inserted = ascending.insert(key, seq, op, value);
                 debug_assert!(inserted, "a commit writes a key once");
             });
             take_out_of_tombstones(tree_writes, writes);

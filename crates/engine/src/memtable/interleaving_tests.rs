@@ -8,7 +8,7 @@ use shuttle::thread;
 
 use super::arena::{self, Arena};
 use super::pins::Pins;
-use super::skiplist::{self, SkipList};
+use super::skiplist::{self, SkipList, Splice};
 use crate::sync::{AtomicU64, Mutex, explore, in_parallel};
 use crate::{Op, Seq};
 
@@ -16,6 +16,11 @@ type Version = (&'static [u8], Seq);
 
 fn value_of((key, seq): Version) -> Vec<u8> {
     [key, &seq.to_le_bytes()].concat()
+}
+
+fn insert(list: &SkipList, splice: &mut Splice, version: Version) -> bool {
+    let (key, seq) = version;
+    list.insert(splice, key, seq, (Op::Put, &value_of(version)))
 }
 
 /// Everything in the list, in its order.
@@ -56,15 +61,17 @@ fn a_skiplist_loses_nothing_and_shows_only_complete_nodes() {
         ];
         let list = Arc::new(SkipList::new());
         for version in OLD {
-            assert!(list.insert(version.0, version.1, Op::Put, &value_of(version)));
+            assert!(insert(&list, &mut Splice::new(), version));
         }
         let inserted = Arc::new(AtomicU64::new(0));
         let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
         for versions in NEW {
             let (list, inserted) = (Arc::clone(&list), Arc::clone(&inserted));
             threads.push(Box::new(move || {
+                // Their keys ascend.
+                let mut splice = Splice::new();
                 for version in versions {
-                    let is_new = list.insert(version.0, version.1, Op::Put, &value_of(version));
+                    let is_new = insert(&list, &mut splice, version);
                     inserted.fetch_add(u64::from(is_new), Ordering::SeqCst);
                     let node = list.seek(version.0, version.1).expect("inserted");
                     // SAFETY: the list lives until the end of the closure.
@@ -127,7 +134,7 @@ fn a_point_read_finds_the_newest_version_of_its_snapshot() {
             let (list, done) = (Arc::clone(&list), Arc::clone(&done));
             threads.push(Box::new(move || {
                 for seq in 1..=VERSIONS {
-                    assert!(list.insert(key, seq, Op::Put, &value_of((*key, seq))));
+                    assert!(insert(&list, &mut Splice::new(), (*key, seq)));
                     done[nth].store(seq, Ordering::SeqCst);
                 }
             }));

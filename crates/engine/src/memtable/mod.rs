@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use iter::MemIter;
 use pins::Pins;
 pub use pins::WriterPin;
-use skiplist::SkipList;
+use skiplist::{SkipList, Splice};
 
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::{LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Seq};
@@ -42,6 +42,20 @@ pub struct MemEntry<'a> {
     pub op: Op,
     /// The value; empty for a delete.
     pub value: &'a [u8],
+}
+
+/// Inserts into a memtable in the order of keys.
+pub(crate) struct Ascending<'t> {
+    table: &'t Memtable,
+    splice: Splice,
+}
+
+impl Ascending<'_> {
+    /// As [`Memtable::insert`]; the key is greater than that of the call before.
+    pub(crate) fn insert(&mut self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
+        let (table, splice) = (self.table, &mut self.splice);
+        table.insert_at(splice, key, seq, (op, value))
+    }
 }
 
 /// Sorted versions in memory.
@@ -85,10 +99,28 @@ impl Memtable {
     ///
     /// Committers insert under a [`WriterPin`]. Versions of one key come one after the other.
     pub fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
+        self.insert_at(&mut Splice::new(), key, seq, (op, value))
+    }
+
+    /// Inserts versions whose keys ascend: each search begins where the one before ended.
+    pub(crate) fn ascending(&self) -> Ascending<'_> {
+        Ascending {
+            table: self,
+            splice: Splice::new(),
+        }
+    }
+
+    fn insert_at(
+        &self,
+        splice: &mut Splice,
+        key: &[u8],
+        seq: Seq,
+        (op, value): (Op, &[u8]),
+    ) -> bool {
         assert!(key.len() <= MAX_KEY_BYTES && value.len() <= MAX_VALUE_BYTES);
         debug_assert!(op == Op::Put || value.is_empty());
         debug_assert!(seq < LATEST, "a version has a sequence");
-        let inserted = self.list.insert(key, seq, op, value);
+        let inserted = self.list.insert(splice, key, seq, (op, value));
         self.charge.raise_to(self.list.allocated_bytes());
         if inserted && op == Op::Delete {
             self.deletes.fetch_add(1, Ordering::Relaxed);

@@ -20,6 +20,8 @@
 //!   compare-exchange with release; every link is read with acquire.
 //! - A node reachable at level n is reachable at every level below, and links only ever change from one successor to a
 //!   nearer one, so a search that started from an older link still finds everything that was there when it began.
+//! - `recent` of a level is null or a node that is linked there. It is a hint: rows that come in the order of their keys
+//!   are linked behind it without a descent (a finger search; RocksDB's skiplist keeps such a splice per writer).
 
 use std::cmp::Ordering as Cmp;
 use std::mem::{align_of, size_of};
@@ -242,18 +244,33 @@ fn prefix_of(key: &[u8]) -> u64 {
     }
 }
 
-/// What one search leaves behind: the nodes around the place, per level. A predecessor of `None` is the head.
-struct Splice {
+/// What one search leaves behind: the nodes around the place, per level. A predecessor of `None` is the head. The next
+/// search of a sorted batch begins here. Of use as long as the list lives and is not cleared.
+pub(super) struct Splice {
     before: [Option<NodeRef>; MAX_HEIGHT],
     after: [*mut Node; MAX_HEIGHT],
+    /// All levels are those of one search, or of what was inserted behind it.
+    is_whole: bool,
+}
+
+impl Splice {
+    pub(super) fn new() -> Self {
+        Splice {
+            before: [None; MAX_HEIGHT],
+            after: [ptr::null_mut(); MAX_HEIGHT],
+            is_whole: false,
+        }
+    }
 }
 
 /// The list.
 pub(super) struct SkipList {
     head: [AtomicPtr<Node>; MAX_HEIGHT],
+    /// The node that was linked last at each level.
+    recent: [AtomicPtr<Node>; MAX_HEIGHT],
     entries: AtomicU64,
-    /// Nodes ever built.
-    nodes: AtomicU64,
+    /// Heights that were drawn for nodes.
+    heights: AtomicU64,
     index: KeyIndex,
     arena: Arena,
 }
@@ -262,15 +279,23 @@ impl SkipList {
     pub(super) fn new() -> Self {
         SkipList {
             head: [const { AtomicPtr::new(ptr::null_mut()) }; MAX_HEIGHT],
+            recent: [const { AtomicPtr::new(ptr::null_mut()) }; MAX_HEIGHT],
             entries: AtomicU64::new(0),
-            nodes: AtomicU64::new(0),
+            heights: AtomicU64::new(0),
             index: KeyIndex::new(),
             arena: Arena::new(),
         }
     }
 
-    /// Inserts a version. False if (key, seq) is there already; the list is then unchanged.
-    pub(super) fn insert(&self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
+    /// Inserts a version. False if (key, seq) is there already; the list is then unchanged. `splice` is new, or that of
+    /// an insert before (key, seq).
+    pub(super) fn insert(
+        &self,
+        splice: &mut Splice,
+        key: &[u8],
+        seq: Seq,
+        (op, value): (Op, &[u8]),
+    ) -> bool {
         let place = Place::new(key, seq);
         let inserted = match self.index.find(key, place.prefix) {
             Lookup::Newest(node) if node.header().seq < seq => {
@@ -278,7 +303,7 @@ impl SkipList {
                 versions.insert(&self.arena, seq, op, value)
             }
             Lookup::Newest(_) | Lookup::Absent | Lookup::Unknown => {
-                self.insert_by_descent(&place, op, value)
+                self.insert_node(splice, &place, op, value)
             }
         };
         if inserted {
@@ -288,12 +313,13 @@ impl SkipList {
     }
 
     /// As [`SkipList::insert`], for a key that is not known to be there.
-    fn insert_by_descent(&self, place: &Place<'_>, op: Op, value: &[u8]) -> bool {
-        let mut splice = Splice {
-            before: [None; MAX_HEIGHT],
-            after: [ptr::null_mut(); MAX_HEIGHT],
-        };
-        self.find_splice(place, &mut splice);
+    fn insert_node(&self, splice: &mut Splice, place: &Place<'_>, op: Op, value: &[u8]) -> bool {
+        let height = height_of(self.heights.fetch_add(1, Ordering::Relaxed));
+        if splice.is_whole {
+            self.advance(place, splice);
+        } else if !self.is_behind_recent(place, height, splice) {
+            self.find_splice(place, splice);
+        }
         let mut built = None;
         loop {
             let has_key = |node: NodeRef| node.has_key(place.key, place.prefix);
@@ -307,15 +333,34 @@ impl SkipList {
                 }
                 Some(_) | None => (),
             }
-            let node = *built.get_or_insert_with(|| self.build(place, op, value));
-            if self.try_link(node, 0, &splice) {
-                self.raise(node, place, &mut splice);
+            let node = *built.get_or_insert_with(|| self.build(place, height, op, value));
+            if self.try_link(node, 0, splice) {
+                self.raise(node, place, splice);
+                splice.before[..height].fill(Some(node));
                 if is_newest {
                     self.index.add(node, place.key, place.prefix);
                 }
                 return true;
             }
-            self.find_at_level(place, 0, &mut splice);
+            self.find_at_level(place, 0, splice);
+        }
+    }
+
+    /// Moves the splice of an earlier place to this one: up to the first level at which, by what it knows, nothing lies
+    /// between the two, and down again. Nodes of others that it does not know of are met when it is linked.
+    fn advance(&self, place: &Place<'_>, splice: &mut Splice) {
+        debug_assert!(splice.before[0].is_none_or(|node| node.compare(place) == Cmp::Less));
+        let is_before = |node: NodeRef| node.compare(place) == Cmp::Less;
+        let passes =
+            |level: &usize| NodeRef::from_link(splice.after[*level]).is_some_and(is_before);
+        let levels = (0..MAX_HEIGHT).take_while(passes).count();
+        let Some(top) = levels.checked_sub(1) else {
+            return;
+        };
+        let mut before = splice.before[top];
+        for level in (0..=top).rev() {
+            splice.after[level] = self.walk(&mut before, level, place);
+            splice.before[level] = before;
         }
     }
 
@@ -328,8 +373,8 @@ impl SkipList {
         }
     }
 
-    fn build(&self, place: &Place<'_>, op: Op, value: &[u8]) -> NodeRef {
-        let height = height_of(self.nodes.fetch_add(1, Ordering::Relaxed));
+    fn build(&self, place: &Place<'_>, height: usize, op: Op, value: &[u8]) -> NodeRef {
+        debug_assert!((1..=MAX_HEIGHT).contains(&height));
         let key_len = u16::try_from(place.key.len()).expect("callers check the length of keys");
         let value_len = u32::try_from(value.len()).expect("callers check the length of values");
         let tower_bytes = height * size_of::<AtomicPtr<Node>>();
@@ -365,14 +410,35 @@ impl SkipList {
     fn try_link(&self, node: NodeRef, level: usize, splice: &Splice) -> bool {
         let after = splice.after[level];
         node.link(level).store(after, Ordering::Relaxed);
-        self.link(splice.before[level], level)
+        let is_linked = self
+            .link(splice.before[level], level)
             .compare_exchange(
                 after,
                 node.0.cast_mut(),
                 Ordering::Release,
                 Ordering::Relaxed,
             )
-            .is_ok()
+            .is_ok();
+        if is_linked {
+            self.recent[level].store(node.0.cast_mut(), Ordering::Release);
+        }
+        is_linked
+    }
+
+    /// Whether the place comes right behind the nodes that were linked last at all levels below `height`; those are the
+    /// splice then.
+    #[inline]
+    fn is_behind_recent(&self, place: &Place<'_>, height: usize, splice: &mut Splice) -> bool {
+        (0..height).all(|level| {
+            let recent = NodeRef::from_link(self.recent[level].load(Ordering::Acquire));
+            let Some(node) = recent.filter(|node| node.compare(place) == Cmp::Less) else {
+                return false;
+            };
+            let after = self.following(recent, level);
+            splice.before[level] = Some(node);
+            splice.after[level] = after;
+            NodeRef::from_link(after).is_none_or(|after| after.compare(place) != Cmp::Less)
+        })
     }
 
     #[inline]
@@ -390,6 +456,7 @@ impl SkipList {
     }
 
     fn find_splice(&self, place: &Place<'_>, splice: &mut Splice) {
+        splice.is_whole = true;
         let mut before = None;
         for level in (0..MAX_HEIGHT).rev() {
             let after = self.walk(&mut before, level, place);
@@ -576,11 +643,11 @@ impl SkipList {
 
     /// Empties the list and keeps a little memory for the next use.
     pub(super) fn clear(&mut self) {
-        for link in &mut self.head {
+        for link in self.head.iter_mut().chain(&mut self.recent) {
             *link = AtomicPtr::new(ptr::null_mut());
         }
         self.entries = AtomicU64::new(0);
-        self.nodes = AtomicU64::new(0);
+        self.heights = AtomicU64::new(0);
         self.index.clear();
         self.arena.clear();
     }

@@ -105,6 +105,79 @@ proptest! {
 }
 
 #[test]
+fn keys_that_ascend_side_by_side_come_out_in_order() {
+    let table = Memtable::new();
+    let mut keys = Vec::new();
+    for i in 0..6_000u32 {
+        // Two runs that ascend in blocks, one that descends, and what falls between others.
+        let block = i / 50;
+        keys.push(match i % 200 {
+            0..50 => 1_000_000 + i,
+            50..150 => 2_000_000 + i,
+            150..190 => 3_000_000 - i,
+            _ => 1_000_000 + block * 30,
+        });
+    }
+    let inserted: Vec<bool> = keys
+        .iter()
+        .map(|key| table.insert(&key.to_be_bytes(), 1, Op::Put, b"v"))
+        .collect();
+    let mut expected = std::collections::BTreeSet::new();
+    for (key, is_new) in keys.iter().zip(inserted) {
+        assert_eq!(expected.insert(key.to_be_bytes().to_vec()), is_new, "{key}");
+    }
+    let found = table.entries_in_order().map(|(key, _)| key.to_vec());
+    assert!(found.eq(expected.iter().cloned()));
+    for key in &expected {
+        assert!(table.get(key, LATEST).is_some());
+    }
+}
+
+#[test]
+fn sorted_batches_of_several_threads_meet() {
+    const THREADS: u64 = 4;
+    let table = Memtable::new();
+    let key =
+        |thread: u64, round: u64, n: u64| (n * 1_000 + round * THREADS + thread).to_be_bytes();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let table = &table;
+            scope.spawn(move || {
+                for round in 0..40 {
+                    let mut ascending = table.ascending();
+                    for n in (0..200).filter(|n| (n + round) % 3 != thread % 3) {
+                        let key = key(thread, round, n);
+                        assert!(ascending.insert(&key, 1 + round, Op::Put, &key));
+                    }
+                    // All of them again, newer.
+                    let mut ascending = table.ascending();
+                    for n in (0..200).filter(|n| n % 2 == 0) {
+                        let key = key(thread, round, n);
+                        assert!(ascending.insert(&key, 100 + round, Op::Put, b"newer"));
+                    }
+                }
+            });
+        }
+    });
+    let keys: Vec<_> = table
+        .entries_in_order()
+        .map(|(key, e)| (key, Reverse(e.seq)))
+        .collect();
+    assert!(keys.is_sorted() && keys.len() as u64 == table.entries());
+    for thread in 0..THREADS {
+        for (round, n) in (0..40).flat_map(|round| (0..200).map(move |n| (round, n))) {
+            let first = (n + round) % 3 != thread % 3;
+            let newest = match n % 2 == 0 {
+                true => Some(100 + round),
+                false => first.then_some(1 + round),
+            };
+            let found = table.get(&key(thread, round, n), LATEST);
+            assert_eq!(found.map(|entry| entry.seq), newest);
+        }
+    }
+}
+
+#[test]
 fn many_entries_climb_the_levels() {
     let table = Memtable::new();
     for i in 0..20_000u32 {
