@@ -3,9 +3,9 @@
 //! Neighbours: `write_set` has one for each tree; cursors and those who look for uncommitted rows share it; `spill`
 //! writes it out in order.
 //!
-//! An insert into a skiplist at a random place costs a dozen cache misses. A transaction that goes on writing to a tree
-//! without reading its own writes there, as LOAD DATA does to indexes that are not unique, only appends: the writes are
-//! sorted when they are spilled, or inserted when somebody looks.
+//! An insert into a skiplist at a random place costs a dozen cache misses. A transaction that writes to a tree without
+//! reading its own writes there, as INSERT does to indexes that are not unique, only appends: the writes are sorted when
+//! they are committed or spilled, or inserted when somebody looks.
 //!
 //! **Invariants**
 //! - Every write is in the memtable or in the buffer, and [`OwnTable::settled`] leaves none in the buffer: whoever
@@ -13,16 +13,18 @@
 //! - Only the transaction writes; anybody may settle.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::memtable::{MemEntry, Memtable};
 use crate::{Op, Seq};
 
-/// Writes without a read between them after which they are only appended.
+/// Writes without a read between them after which a tree that was read is only appended to again.
 const APPENDS_AFTER: u32 = 4096;
+/// A buffer keeps at most this much memory for the next transaction.
+const KEPT_BYTES: usize = 16 << 10;
 
 /// A write in the buffer.
 #[derive(Clone, Copy)]
@@ -71,8 +73,7 @@ impl Buffer {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
         self.is_sorted = false;
-        let entries = self.writes.capacity() * size_of::<Appended>();
-        self.charge.raise_to(self.bytes.capacity() + entries);
+        self.charge.raise_to(self.allocated_bytes());
     }
 
     /// By key; of equal keys the newest first, as in a memtable.
@@ -103,10 +104,44 @@ impl Buffer {
     }
 
     fn clear(&mut self) {
-        self.bytes = Vec::new();
-        self.writes = Vec::new();
+        self.bytes.clear();
+        self.writes.clear();
+        if self.allocated_bytes() > KEPT_BYTES {
+            self.bytes = Vec::new();
+            self.writes = Vec::new();
+        }
         self.is_sorted = true;
-        self.charge.set(0);
+        self.charge.set(self.allocated_bytes());
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        self.bytes.capacity() + self.writes.capacity() * size_of::<Appended>()
+    }
+}
+
+/// All writes in order, while nobody adds one.
+pub(super) struct InOrder<'t> {
+    buffer: MutexGuard<'t, Buffer>,
+    table: &'t Memtable,
+}
+
+impl InOrder<'_> {
+    /// By key, of a key the newest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], MemEntry<'_>)> {
+        debug_assert!(self.buffer.is_sorted);
+        let mut appended = self.buffer.iter().peekable();
+        let mut inserted = self.table.entries_in_order().peekable();
+        std::iter::from_fn(move || {
+            let takes_appended = match (appended.peek(), inserted.peek()) {
+                (appended, None) => appended.is_some(),
+                (None, Some(_)) => false,
+                (Some(a), Some(b)) => a.0.cmp(b.0).then(b.1.seq.cmp(&a.1.seq)).is_lt(),
+            };
+            match takes_appended {
+                true => appended.next(),
+                false => inserted.next(),
+            }
+        })
     }
 }
 
@@ -116,7 +151,9 @@ pub(crate) struct OwnTable {
     buffer: Mutex<Buffer>,
     /// There may be something in the buffer.
     appends: AtomicBool,
-    /// Writes since the last read.
+    /// The greatest prefix of a key that was written.
+    greatest: AtomicU64,
+    /// Writes since the last read, from [`APPENDS_AFTER`] on where there was none.
     unread: AtomicU32,
 }
 
@@ -132,7 +169,8 @@ impl OwnTable {
                 charge: Charge::new(budget, what),
             }),
             appends: AtomicBool::new(false),
-            unread: AtomicU32::new(0),
+            greatest: AtomicU64::new(0),
+            unread: AtomicU32::new(APPENDS_AFTER),
         }
     }
 
@@ -146,6 +184,10 @@ impl OwnTable {
 
     /// Adds a write; `number` is larger than those before.
     pub(super) fn write(&self, key: &[u8], number: Seq, op: Op, value: &[u8]) {
+        let prefix = prefix_of(key);
+        if prefix > self.greatest.load(Ordering::Relaxed) {
+            self.greatest.store(prefix, Ordering::Relaxed);
+        }
         let unread = self.unread.load(Ordering::Relaxed);
         if unread < APPENDS_AFTER {
             self.unread.store(unread + 1, Ordering::Relaxed);
@@ -162,6 +204,13 @@ impl OwnTable {
     pub(crate) fn len(&self) -> u64 {
         let appended = self.buffer.lock().writes.len() as u64;
         self.table.entries() + appended
+    }
+
+    /// All writes as a memtable, if the transaction may have written the key. Rows that come in the order of their keys
+    /// are looked for, one by one, before they are written: that is no reason to insert what is appended.
+    pub(super) fn settled_for(&self, key: &[u8]) -> Option<&Arc<Memtable>> {
+        let may_have = prefix_of(key) <= self.greatest.load(Ordering::Relaxed);
+        may_have.then(|| self.settled())
     }
 
     /// All writes as a memtable.
@@ -184,35 +233,19 @@ impl OwnTable {
         self.appends.store(false, Ordering::Release);
     }
 
-    /// Calls `each` with all writes by key, of a key the newest first.
-    pub(super) fn each_in_order<E>(
-        &self,
-        mut each: impl FnMut(&[u8], MemEntry<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// All writes.
+    pub(super) fn in_order(&self) -> InOrder<'_> {
         let mut buffer = self.buffer.lock();
         buffer.sort();
-        let mut appended = buffer.iter().peekable();
-        let mut inserted = self.table.entries_in_order().peekable();
-        loop {
-            let takes_appended = match (appended.peek(), inserted.peek()) {
-                (None, None) => return Ok(()),
-                (Some(_), None) => true,
-                (None, Some(_)) => false,
-                (Some(a), Some(b)) => a.0.cmp(b.0).then(b.1.seq.cmp(&a.1.seq)).is_lt(),
-            };
-            let next = match takes_appended {
-                true => appended.next(),
-                false => inserted.next(),
-            };
-            if let Some((key, entry)) = next {
-                each(key, entry)?;
-            }
+        InOrder {
+            buffer,
+            table: &self.table,
         }
     }
 
     /// As [`Self::clear`], for another transaction.
     pub(super) fn reset(&mut self) -> bool {
-        *self.unread.get_mut() = 0;
+        *self.unread.get_mut() = APPENDS_AFTER;
         self.clear()
     }
 
@@ -224,6 +257,7 @@ impl OwnTable {
         table.clear();
         self.buffer.get_mut().clear();
         *self.appends.get_mut() = false;
+        *self.greatest.get_mut() = 0;
         debug_assert_eq!(self.table.entries(), 0);
         true
     }
@@ -238,13 +272,11 @@ mod tests {
     }
 
     fn in_order(table: &OwnTable) -> Vec<(Vec<u8>, Seq)> {
-        let mut all = Vec::new();
-        let walked = table.each_in_order(|key, entry| {
-            all.push((key.to_vec(), entry.seq));
-            Ok::<_, ()>(())
-        });
-        assert_eq!(walked, Ok(()));
-        all
+        let writes = table.in_order();
+        writes
+            .iter()
+            .map(|(key, e)| (key.to_vec(), e.seq))
+            .collect()
     }
 
     /// Writes keys at random, some of them twice; what comes out in order.
@@ -267,22 +299,46 @@ mod tests {
     fn what_is_appended_and_what_is_inserted_come_in_one_order() {
         let table = table();
         let unread = u64::from(APPENDS_AFTER);
-        let all = fill(&table, 1, 3 * unread);
+        let first = fill(&table, 1, 10);
+        assert_eq!(table.table.entries(), 0, "nobody has read");
+        assert_eq!(in_order(&table), sorted(first.clone()));
+        assert_eq!(table.settled().entries(), 10);
+        let all = [first, fill(&table, 11, 3 * unread)].concat();
+        let unread = unread + 10;
         assert_eq!(table.table.entries(), unread, "the rest is appended");
         assert_eq!(in_order(&table), sorted(all.clone()));
         assert_eq!(table.table.entries(), unread, "nobody has read");
         // A read finds everything in the memtable, and what follows is inserted again.
-        assert_eq!(table.settled().entries(), 3 * unread);
-        let more = fill(&table, 3 * unread + 1, 10);
-        assert_eq!(table.table.entries(), 3 * unread + 10);
+        let count = all.len() as u64;
+        assert_eq!(table.settled().entries(), count);
+        let more = fill(&table, count + 1, 10);
+        assert_eq!(table.table.entries(), count + 10);
         let all = all.into_iter().chain(more).collect();
         assert_eq!(in_order(&table), sorted(all));
     }
 
     #[test]
+    fn keys_behind_all_others_are_looked_for_without_inserting() {
+        let table = table();
+        let key = |n: u64| (2 * n).to_be_bytes();
+        for n in 1..=100 {
+            assert!(table.settled_for(&key(n)).is_none());
+            table.write(&key(n), n, Op::Put, b"value");
+        }
+        assert_eq!(table.table.entries(), 0);
+        for n in 1..=100 {
+            let written = table.settled_for(&key(n)).and_then(|t| t.get(&key(n), n));
+            assert!(written.is_some(), "{n}");
+        }
+        assert_eq!(table.table.entries(), 100);
+    }
+
+    #[test]
     fn a_table_that_follows_appends_at_once() {
         let mut first = table();
-        fill(&first, 1, u64::from(APPENDS_AFTER) + 5);
+        fill(&first, 1, 5);
+        assert_eq!(first.settled().entries(), 5);
+        fill(&first, 6, u64::from(APPENDS_AFTER) + 5);
         let next = first.following(&MemoryBudget::new(1 << 30));
         assert!(first.clear());
         assert!(in_order(&first).is_empty());
@@ -290,9 +346,13 @@ mod tests {
         assert_eq!(next.table.entries(), 0);
         assert_eq!(in_order(&next), sorted(all));
         assert_eq!(next.settled().entries(), 100);
-        // That of another transaction begins anew.
-        assert!(first.reset());
-        fill(&first, 1, 10);
-        assert_eq!(first.table.entries(), 10);
+        // One that is read goes on inserting when it is emptied; that of another transaction begins anew.
+        let mut read = table();
+        assert!(read.settled().is_empty() && read.clear());
+        fill(&read, 1, 10);
+        assert_eq!(read.table.entries(), 10);
+        assert!(read.reset());
+        fill(&read, 1, 10);
+        assert_eq!(read.table.entries(), 0);
     }
 }

@@ -47,17 +47,14 @@ impl Spill {
         let mut writer = writer(store, tree);
         let (mut first, mut last) = (Seq::MAX, 0);
         let mut has_unique_keys = true;
-        let mut previous: Vec<u8> = Vec::new();
-        table.each_in_order(|key, entry| {
-            if is_dead(dead, entry.seq) {
-                return Ok(());
-            }
-            has_unique_keys &= last == 0 || *previous != *key;
-            previous.clear();
-            previous.extend_from_slice(key);
+        let mut previous = None;
+        let writes = table.in_order();
+        for (key, entry) in writes.iter().filter(|(_, entry)| !is_dead(dead, entry.seq)) {
+            has_unique_keys &= previous != Some(key);
+            previous = Some(key);
             (first, last) = (first.min(entry.seq), last.max(entry.seq));
-            writer.add(key, entry.seq, entry.op, entry.value)
-        })?;
+            writer.add(key, entry.seq, entry.op, entry.value)?;
+        }
         let extents = writer.finish()?;
         debug_assert_eq!(extents.is_empty(), last == 0, "writes have numbers");
         Ok((!extents.is_empty()).then(|| Spill {

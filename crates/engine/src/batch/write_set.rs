@@ -136,7 +136,7 @@ impl TreeWrites {
 /// The live write to a key in one table.
 fn live_in<'a>(table: &'a OwnTable, key: &[u8], dead: &[(Seq, Seq)]) -> Option<MemEntry<'a>> {
     let mut upto = LATEST;
-    let table = table.settled();
+    let table = table.settled_for(key)?;
     while let Some(entry) = table.get(key, upto) {
         if !is_dead(dead, entry.seq) {
             return Some(entry);
@@ -449,7 +449,8 @@ impl WriteSet {
         mut each: impl FnMut(Op, &[u8], &[u8]),
     ) {
         let mut previous: Option<&[u8]> = None;
-        for (key, entry) in writes.table.settled().entries_in_order() {
+        let in_order = writes.table.in_order();
+        for (key, entry) in in_order.iter() {
             if previous != Some(key) && !is_dead(&self.dead, entry.seq) {
                 each(entry.op, key, entry.value);
                 previous = Some(key);
