@@ -269,6 +269,11 @@ impl LockManager {
             && self.ranges.is_stopped(owner, tree, key, Want::Insert)
     }
 
+    /// Whether anybody has locked a gap in the tree, or in one of the same shard.
+    pub(crate) fn may_have_gaps(&self, tree: TreeId) -> bool {
+        self.ranges.may_stop(tree, Want::Insert)
+    }
+
     /// Makes the writes before it seen by those who lock a gap after it, or their gaps seen by us.
     #[inline]
     pub(crate) fn fence_writes(&self) {

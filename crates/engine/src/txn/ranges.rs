@@ -38,6 +38,11 @@ impl Txn {
         keys.find(|(tree, key)| locks.is_in_gap(&self.owner, *tree, key))
     }
 
+    /// Whether anybody, this transaction included, has locked a gap in the tree. One load.
+    pub fn may_meet_gaps(&self, tree: TreeId) -> bool {
+        self.env.commit.locks.may_have_gaps(tree)
+    }
+
     /// Waits until no other transaction has locked a gap around the key; `None` if none has. An insert must not stand
     /// written meanwhile.
     pub fn wait_for_gap(&self, tree: TreeId, key: &[u8]) -> Result<Option<Ticket>> {

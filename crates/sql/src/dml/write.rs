@@ -13,7 +13,9 @@
 //!   under that lock decides.
 
 mod entries;
+mod key_run;
 
+use esker_engine::scan::KeySpan;
 use esker_engine::{
     Engine, LockMode, LockOutcome, SavepointId, Ticket, TreeId, Txn, View, WaitPolicy,
 };
@@ -26,6 +28,7 @@ use esker_sql_exec::Limits;
 pub use entries::Scratch;
 pub(super) use entries::{Entries, Entry, EntryBuffers, WordEntry};
 use entries::{RowEntries, drop_common};
+pub(super) use key_run::KeyRun;
 
 /// What became of a row that was to be written.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,8 +78,16 @@ impl Writer<'_> {
         key: &[u8],
         mode: LockMode,
     ) -> Result<bool, ExecError> {
+        self.granted(|| self.txn.lock(tree, key, mode, WaitPolicy::Wait))
+    }
+
+    /// Asks for a lock until it is granted; true if the transaction did not have it before.
+    fn granted(
+        &self,
+        request: impl Fn() -> esker_engine::Result<LockOutcome>,
+    ) -> Result<bool, ExecError> {
         loop {
-            match self.txn.lock(tree, key, mode, WaitPolicy::Wait)? {
+            match request()? {
                 LockOutcome::Granted { new } => return Ok(new),
                 LockOutcome::Skipped => return Ok(false),
                 LockOutcome::Wait(ticket) => self.wait(ticket)?,
@@ -91,17 +102,29 @@ impl Writer<'_> {
         }
     }
 
+    /// Asks for an exclusive lock of a key: one for the whole run of keys that it continues, or one of its own.
+    fn request(
+        &self,
+        tree: TreeId,
+        (key, run): (&[u8], Option<&KeySpan>),
+        wait: WaitPolicy,
+    ) -> esker_engine::Result<LockOutcome> {
+        let mode = LockMode::Exclusive;
+        match run {
+            Some(run) => self.txn.cover(tree, run.clone(), key, mode, wait),
+            None => self.txn.lock(tree, key, mode, wait),
+        }
+    }
+
     /// Locks a unique key that is to be written and asks `holder` who has it: exclusively if nobody does. As in InnoDB,
     /// who waits for another's insert of the key waits for a shared lock if the key is then an error.
     fn claim<T>(
         &self,
         tree: TreeId,
-        key: &[u8],
+        (key, run): (&[u8], Option<&KeySpan>),
         holder: impl Fn() -> Result<Option<T>, ExecError>,
     ) -> Result<Claim<T>, ExecError> {
-        let outcome = self
-            .txn
-            .lock(tree, key, LockMode::Exclusive, WaitPolicy::Skip)?;
+        let outcome = self.request(tree, (key, run), WaitPolicy::Skip)?;
         let mut new = false;
         if let LockOutcome::Granted { new: is_new } = outcome {
             new = is_new;
@@ -199,16 +222,15 @@ impl Writer<'_> {
         )?)
     }
 
-    /// Inserts `row` under `clustered`. With `fresh` the clustered key is known to be new to the
-    /// whole world (a hidden row id), so that it is locked for others to wait for, but not looked up.
+    /// Inserts `row` under a clustered key.
     pub(super) fn insert(
         &mut self,
         table: &TableDef,
-        clustered: &[u8],
+        new: &NewKey<'_>,
         row: &[u8],
-        fresh: bool,
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
+        let clustered = new.key;
         let (entries, words): (&mut [Entry], &mut [WordEntry]) = match table.indexes.len() {
             1 => (&mut [], &mut []),
             _ => {
@@ -216,23 +238,23 @@ impl Writer<'_> {
                 (&mut scratch.new.secondary, &mut scratch.new.words)
             }
         };
-        let new = (clustered, row);
-        let written = self.until_free(|writer| {
-            writer.try_insert(table, new, fresh, (&mut *entries, &mut *words))
-        });
+        let written = self
+            .until_free(|writer| writer.try_insert(table, new, row, (&mut *entries, &mut *words)));
         counted(table, RowEvent::Insert, written)
     }
 
     fn try_insert(
         &mut self,
         table: &TableDef,
-        (clustered, row): (&[u8], &[u8]),
-        fresh: bool,
+        new: &NewKey<'_>,
+        row: &[u8],
         (entries, words): (&mut [Entry], &mut [WordEntry]),
     ) -> Result<Attempt, ExecError> {
-        let is_key_new = match fresh {
-            true => self.lock_as(table.primary().id, clustered, LockMode::Exclusive)?,
-            false => match self.claim_clustered(table, clustered)? {
+        let clustered = new.key;
+        let (tree, key) = (table.primary().id, (clustered, new.run.as_ref()));
+        let is_key_new = match new.fresh {
+            true => self.granted(|| self.request(tree, key, WaitPolicy::Wait))?,
+            false => match self.claim_clustered(table, key)? {
                 Claim::Free { new } => new,
                 Claim::Taken(()) => return Ok(taken(0, clustered.to_vec())),
             },
@@ -250,12 +272,16 @@ impl Writer<'_> {
         Ok(in_gap.unwrap_or(Attempt::Written(Written::Done)))
     }
 
-    fn claim_clustered(&self, table: &TableDef, key: &[u8]) -> Result<Claim<()>, ExecError> {
+    fn claim_clustered(
+        &self,
+        table: &TableDef,
+        key: (&[u8], Option<&KeySpan>),
+    ) -> Result<Claim<()>, ExecError> {
         let primary = table.primary();
         self.claim(primary.id, key, || {
             Ok(self
                 .txn
-                .get_with(&primary.tree, key, View::Latest, |_| ())?)
+                .get_with(&primary.tree, key.0, View::Latest, |_| ())?)
         })
     }
 
@@ -298,7 +324,7 @@ impl Writer<'_> {
         key: &[u8],
         own: Option<&[u8]>,
     ) -> Result<Claim<Conflict>, ExecError> {
-        self.claim(table.indexes[index].id, key, || {
+        self.claim(table.indexes[index].id, (key, None), || {
             let holder = self.holder(table, index, key)?;
             let other = holder.filter(|holder| Some(holder.as_slice()) != own);
             Ok(other.map(|clustered| Conflict { index, clustered }))
@@ -413,7 +439,7 @@ impl Writer<'_> {
         let moved = change.clustered != change.new_clustered;
         let mut is_key_new = false;
         if moved {
-            match self.claim_clustered(table, change.new_clustered)? {
+            match self.claim_clustered(table, (change.new_clustered, None))? {
                 Claim::Free { new } => is_key_new = new,
                 Claim::Taken(()) => return Ok(taken(0, change.new_clustered.to_vec())),
             }
@@ -464,6 +490,16 @@ fn counted(
 
 fn taken(index: usize, clustered: Vec<u8>) -> Attempt {
     Attempt::Written(Written::Conflict(Conflict { index, clustered }))
+}
+
+/// The clustered key of a row that is to be inserted.
+pub(super) struct NewKey<'a> {
+    pub(super) key: &'a [u8],
+    /// It is known to be new to the whole world (a hidden row id), so that it is locked for others to wait for, but not
+    /// looked up.
+    pub(super) fresh: bool,
+    /// It continues a run of keys, which one lock is for: the keys behind the one before, up to this one.
+    pub(super) run: Option<KeySpan>,
 }
 
 /// A row to be replaced.

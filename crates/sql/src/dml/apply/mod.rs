@@ -35,7 +35,7 @@ use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects, is_ignorable};
 use super::insert::{as_counter, auto_value, decode_row};
 use super::logged::KeysOf;
-use super::write::{RowChange as Replacement, Writer, Written, new_key};
+use super::write::{NewKey, RowChange as Replacement, Writer, Written, new_key};
 use super::{DmlEnv, StrictGuard, strict_writes};
 use columns::{Columns, OwnImage, default_value};
 use find::Finder;
@@ -258,14 +258,19 @@ impl RowApplier {
         let buffers = env.scratch.buffers();
         let (row, key) = (buffers.row, buffers.key);
         let mut entries = buffers.entries;
-        let is_fresh = new_key(env.engine, table, row, key)?;
+        let fresh = new_key(env.engine, table, row, key)?;
+        let new = NewKey {
+            key,
+            fresh,
+            run: None,
+        };
         let mut writer = Writer {
             txn: env.txn,
             mode: env.mode,
             limits: env.limits,
             on_duplicate: LockMode::Exclusive,
         };
-        writer.insert(table, key, row, is_fresh, &mut entries)
+        writer.insert(table, &new, row, &mut entries)
     }
 
     /// Changes the row under `clustered`, whose latest version is in the scratch's `old_row`.

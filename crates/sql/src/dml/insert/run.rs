@@ -21,7 +21,7 @@ use super::{CompiledInsert, OnConflict, Rows};
 use crate::dml::foreign::{self, Enforcer};
 use crate::dml::logged::Replaced;
 use crate::dml::through_view::is_failed_check;
-use crate::dml::write::{Conflict, Writer, Written, new_key};
+use crate::dml::write::{Conflict, KeyRun, NewKey, Writer, Written, new_key};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
 /// Rows of a query that are gathered before they are written, where it may go on behind them.
@@ -41,6 +41,7 @@ pub(super) struct Run<'r, 'e> {
     pub(super) auto: Numbers,
     /// REPLACE: what the row that is being stored takes the place of.
     pub(super) replaced: Option<Replaced>,
+    pub(super) key_run: KeyRun,
     pub(super) lenient: bool,
 }
 
@@ -80,13 +81,13 @@ pub(crate) fn as_counter(value: &Value) -> u64 {
     }
 }
 
-/// A stored AUTO_INCREMENT value as the protocol gives it to clients.
 /// The type of the texts that labels are stored as which no table has: those of MIN and MAX.
 fn text_type(from: &ColumnMeta) -> Option<SqlType> {
     let is_computed = from.ty.is_label() && from.table.is_empty();
     is_computed.then(|| SqlType::varchar(from.ty.length, from.ty.collation))
 }
 
+/// A stored AUTO_INCREMENT value as the protocol gives it to clients.
 fn as_insert_id(value: &Value) -> u64 {
     match value {
         Value::Int(v) => *v as u64,
@@ -142,6 +143,7 @@ impl CompiledInsert {
             source: Vec::new(),
             counts: Counts::default(),
             replaced: None,
+            key_run: KeyRun::default(),
         };
         let result = store_rows(&mut run).and_then(|()| {
             let warnings = run.env.ctx.diagnostics.count();
@@ -412,13 +414,17 @@ impl Run<'_, '_> {
         row.clear();
         encode_row(&table.layout, &env.ctx.time_zone, &self.row, row)?;
         let fresh = new_key(env.engine, table, row, key)?;
+        // A lock of a run cannot be given back alone, as a row has to that meets a gap.
+        let run = self.key_run.next(key);
+        let run = run.filter(|_| !env.txn.may_meet_gaps(table.primary().id));
+        let new = NewKey { key, fresh, run };
         let mut writer = Writer {
             txn: env.txn,
             mode: env.mode,
             limits: env.limits,
             on_duplicate: self.insert.on_conflict.lock(),
         };
-        writer.insert(table, key, row, fresh, &mut entries)
+        writer.insert(table, &new, row, &mut entries)
     }
 
     /// Has the row its parents? Under IGNORE one without them is left out, with a warning.

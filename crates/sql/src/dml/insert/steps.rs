@@ -18,7 +18,7 @@ use super::{CompiledInsert, OnConflict, Rows};
 use crate::dml::change_fired::{ChangedRow, accepted, is_null_refused};
 use crate::dml::logged::Replaced;
 use crate::dml::values::{null_for, unset_value};
-use crate::dml::write::Conflict;
+use crate::dml::write::{Conflict, KeyRun};
 use crate::dml::{DmlDone, DmlEnv, strict_writes};
 
 /// The statement between two steps.
@@ -44,6 +44,7 @@ struct Parked {
     counts: Counts,
     auto: Numbers,
     replaced: Option<Replaced>,
+    key_run: KeyRun,
     lenient: bool,
 }
 
@@ -109,6 +110,7 @@ impl CompiledInsert {
             counts: parked.counts,
             auto: parked.auto,
             replaced: parked.replaced,
+            key_run: parked.key_run,
             lenient: parked.lenient,
         };
         let result = f(&mut run, steps);
@@ -119,6 +121,7 @@ impl CompiledInsert {
             counts: run.counts,
             auto: run.auto,
             replaced: run.replaced,
+            key_run: run.key_run,
             lenient: run.lenient,
         };
         result
