@@ -279,6 +279,14 @@ impl Parser<'_> {
             self.advance();
             return Ok(Expr::Default(None));
         }
+        // Most values of long statements are nothing but literals.
+        let is_literal = matches!(
+            self.cur.tok,
+            Tok::Int | Tok::Decimal | Tok::Float | Tok::Str
+        );
+        if is_literal && matches!(self.peek().tok, Tok::Comma | Tok::RParen) {
+            return self.literal();
+        }
         self.expr()
     }
 
