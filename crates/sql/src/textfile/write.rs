@@ -40,8 +40,9 @@ pub(crate) struct TextSink {
     ambiguous: bool,
     /// Numbers may need an escape, too.
     unsafe_numbers: bool,
-    /// What must be escaped inside a field: the quote, or where there is none the first byte of the separator.
-    separator: Option<u8>,
+    /// What is escaped in a field with quotes around it, and in one without.
+    in_quotes: Escaped,
+    bare: Escaped,
     out: Vec<u8>,
     text: Vec<u8>,
     in_row: bool,
@@ -59,6 +60,8 @@ impl TextSink {
             dialect.optionally = false;
         }
         let field_first = dialect.field_end.first().copied();
+        let line_first = dialect.line_end.first().copied();
+        // What must be escaped inside a field: the quote, or where there is none the first byte of the separator.
         let separator = dialect.quote.or(field_first);
         let any_text = columns.iter().any(|c| is_text(&c.ty));
         let among = |byte: Option<u8>, list: &[u8]| byte.is_some_and(|b| list.contains(&b));
@@ -73,7 +76,11 @@ impl TextSink {
             charset,
             ambiguous,
             unsafe_numbers,
-            separator,
+            in_quotes: Escaped::new([dialect.escape, separator, line_first], None),
+            bare: Escaped::new(
+                [dialect.escape, field_first, line_first],
+                field_first.filter(|_| ambiguous),
+            ),
             dialect,
             out: Vec::new(),
             text: Vec::new(),
@@ -97,27 +104,52 @@ impl TextSink {
             self.out.extend_from_slice(&self.text);
             return;
         };
-        let field_first = self.dialect.field_end.first().copied();
-        let line_first = self.dialect.line_end.first().copied();
-        let delimiter = if quoted { self.separator } else { field_first };
+        let escaped = if quoted { &self.in_quotes } else { &self.bare };
         let mut rest = &*self.text;
-        while let Some(&byte) = rest.first() {
-            let code = charset.code_len(rest);
-            if code > 0 {
-                self.out.extend_from_slice(&rest[..code]);
-                rest = &rest[code..];
-                continue;
-            }
-            rest = &rest[1..];
-            let special =
-                byte == escape || byte == 0 || Some(byte) == delimiter || Some(byte) == line_first;
-            let cannot = !quoted && self.ambiguous && Some(byte) == field_first;
-            if special && !cannot {
-                self.out.push(escape);
-            }
-            self.out
-                .push(if special && byte == 0 { b'0' } else { byte });
+        loop {
+            let (plain, behind) = rest.split_at(escaped.first_in(rest, charset));
+            self.out.extend_from_slice(plain);
+            let Some((&byte, behind)) = behind.split_first() else {
+                return;
+            };
+            self.out.push(escape);
+            self.out.push(if byte == 0 { b'0' } else { byte });
+            rest = behind;
         }
+    }
+}
+
+/// Bytes that need an escape inside a field.
+struct Escaped([bool; 256]);
+
+impl Escaped {
+    /// Zero and these, but for `never`.
+    fn new(bytes: [Option<u8>; 3], never: Option<u8>) -> Self {
+        let mut escaped = [false; 256];
+        for byte in bytes.into_iter().flatten().chain([0]) {
+            escaped[usize::from(byte)] = true;
+        }
+        if let Some(byte) = never {
+            escaped[usize::from(byte)] = false;
+        }
+        Self(escaped)
+    }
+
+    /// Where the first of them is, or the end. Bytes within a code of several bytes stand for nothing alone.
+    fn first_in(&self, text: &[u8], charset: Charset) -> usize {
+        let is_escaped = |byte: &u8| self.0[usize::from(*byte)];
+        if !charset.is_of_several_bytes() {
+            return text.iter().position(is_escaped).unwrap_or(text.len());
+        }
+        let mut at = 0;
+        while let Some(byte) = text.get(at) {
+            match charset.code_len(&text[at..]) {
+                0 if is_escaped(byte) => break,
+                0 => at += 1,
+                code => at += code,
+            }
+        }
+        at
     }
 }
 
