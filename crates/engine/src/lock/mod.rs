@@ -167,8 +167,10 @@ impl LockManager {
                 }
                 drop(shard);
                 let want = Want::Row(mode);
-                // A lock it had before keeps covers of others away.
-                if (upgraded || !listed)
+                // A lock it had before keeps covers of others away. One from the queue may meet a cover: of another reader
+                // of a row that was locked shared by the one before.
+                debug_assert!(new || listed);
+                if (upgraded || new)
                     && self.ranges.may_stop(tree, want)
                     && self.ranges.is_stopped(owner, tree, key, want)
                 {

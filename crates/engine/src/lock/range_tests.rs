@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tests::{TREE, ask, assert_empty, get, owners, poll, table};
+use super::tests::{TREE, ask, assert_empty, get, owners, poll, queue, table};
 use super::*;
 
 fn span(lower: &[u8], upper: &[u8]) -> KeySpan {
@@ -108,6 +108,49 @@ fn gaps_and_rows_make_one_graph() {
     assert!(poll(&mut inserts).is_none());
     locks.release_all(&b);
     locks.release_all(&a);
+    assert_empty(&locks);
+}
+
+#[test]
+fn a_lock_from_the_queue_waits_for_covers_too() {
+    let locks = table();
+    let [reader, sharer, writer] = owners();
+    let is_granted = |outcome| matches!(outcome, Ok(LockOutcome::Granted { .. }));
+    // The writer waits behind a shared lock of the row; meanwhile another reader has covered it.
+    get(&locks, &sharer, b"g", LockMode::Shared);
+    assert!(is_granted(cover(
+        &locks,
+        &reader,
+        (b"a", b"m"),
+        LockMode::Shared
+    )));
+    let mut queued = queue(&locks, &writer, b"g", LockMode::Exclusive);
+    locks.release_all(&sharer);
+    assert!(matches!(poll(&mut queued), Some(Ok(()))));
+    let mut stopped = queue(&locks, &writer, b"g", LockMode::Exclusive);
+    assert_eq!(writer.held_count(), 0, "it was given back");
+    locks.release_all(&reader);
+    assert!(matches!(poll(&mut stopped), Some(Ok(()))));
+    assert!(get(&locks, &writer, b"g", LockMode::Exclusive));
+    locks.release_all(&writer);
+    // The same of a shared lock that becomes exclusive.
+    get(&locks, &sharer, b"g", LockMode::Shared);
+    get(&locks, &writer, b"g", LockMode::Shared);
+    assert!(is_granted(cover(
+        &locks,
+        &reader,
+        (b"a", b"m"),
+        LockMode::Shared
+    )));
+    let mut queued = queue(&locks, &writer, b"g", LockMode::Exclusive);
+    locks.release_all(&sharer);
+    assert!(matches!(poll(&mut queued), Some(Ok(()))));
+    let mut stopped = queue(&locks, &writer, b"g", LockMode::Exclusive);
+    assert_eq!(writer.held_count(), 1, "it is shared again");
+    locks.release_all(&reader);
+    assert!(matches!(poll(&mut stopped), Some(Ok(()))));
+    assert!(!get(&locks, &writer, b"g", LockMode::Exclusive));
+    locks.release_all(&writer);
     assert_empty(&locks);
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Holder {
     pub(super) mode: LockMode,
     /// Granted from the queue, and the owner has not asked again since: its next request reports the lock as new.
     pub(super) fresh: bool,
+    /// The same of an upgrade: its next request reports it as upgraded.
+    pub(super) raised: bool,
 }
 
 /// One transaction's place in the queue of a row.
@@ -83,7 +85,8 @@ pub(super) struct Row {
 
 /// What happened to a request.
 pub(super) enum Request {
-    /// `listed`: the row is in the owner's list of held locks already. `upgraded`: it was locked shared.
+    /// `listed`: the row is in the owner's list of held locks already. `upgraded`: it was locked shared. What is new or
+    /// upgraded has not been compared with covers yet, whether it is granted now or was from the queue.
     Granted {
         new: bool,
         listed: bool,
@@ -232,12 +235,13 @@ impl Shard {
             .iter_mut()
             .find(|holder| Arc::ptr_eq(&holder.owner, owner));
         if let Some(holder) = mine {
-            let upgraded = mode == LockMode::Exclusive && holder.mode == LockMode::Shared;
-            if upgraded {
+            let mut upgraded = std::mem::take(&mut holder.raised);
+            if mode == LockMode::Exclusive && holder.mode == LockMode::Shared {
                 if !alone {
                     return Request::Conflict { upgrade: true };
                 }
                 holder.mode = LockMode::Exclusive;
+                upgraded = true;
             }
             let new = std::mem::take(&mut holder.fresh);
             return Request::Granted {
@@ -251,6 +255,7 @@ impl Shard {
                 owner: Arc::clone(owner),
                 mode,
                 fresh: false,
+                raised: false,
             });
             return Request::Granted {
                 new: true,
@@ -418,7 +423,8 @@ impl Row {
                 .holders
                 .iter_mut()
                 .find(|h| Arc::ptr_eq(&h.owner, &waiter.owner));
-            mine.expect("an upgrade waits while holding").mode = LockMode::Exclusive;
+            let mine = mine.expect("an upgrade waits while holding");
+            (mine.mode, mine.raised) = (LockMode::Exclusive, true);
         } else {
             waiter.owner.add_held(lock);
             let (owner, mode) = (waiter.owner, waiter.mode);
@@ -426,6 +432,7 @@ impl Row {
                 owner,
                 mode,
                 fresh: true,
+                raised: false,
             });
         }
         wakes.extend(waiter.resolver.resolve(Ok(())));

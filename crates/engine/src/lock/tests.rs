@@ -36,7 +36,12 @@ pub(super) fn get(
     }
 }
 
-fn queue(locks: &Arc<LockManager>, owner: &Arc<LockOwner>, key: &[u8], mode: LockMode) -> Ticket {
+pub(super) fn queue(
+    locks: &Arc<LockManager>,
+    owner: &Arc<LockOwner>,
+    key: &[u8],
+    mode: LockMode,
+) -> Ticket {
     match ask(locks, owner, key, mode) {
         Ok(LockOutcome::Wait(ticket)) => ticket,
         Ok(_) => panic!("need not wait"),

@@ -64,3 +64,13 @@ fn run(level: Level) {
 fn read_committed_keeps_its_promises() {
     run(Level::ReadCommitted);
 }
+
+#[test]
+fn repeatable_read_keeps_its_promises() {
+    run(Level::RepeatableRead);
+}
+
+#[test]
+fn serializable_keeps_its_promises() {
+    run(Level::Serializable);
+}
