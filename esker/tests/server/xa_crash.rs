@@ -265,3 +265,39 @@ fn thousands_of_prepared_transactions() {
     assert!(listed(&mut c).is_empty());
     c.run("TRUNCATE TABLE d.t NOWAIT");
 }
+
+#[test]
+fn what_is_prepared_keeps_its_ranges() {
+    let (mut server, _dir) = server(ROWS);
+    let mut c = server.connect();
+    c.run("INSERT INTO d.t VALUES (1000, 1000)");
+    let run: Vec<String> = (101..=200).map(|id| format!("({id}, {id})")).collect();
+    c.run(&format!("XA START {XID}"));
+    // Rows that one lock is for, and a gap.
+    c.run(&format!("INSERT INTO d.t VALUES {}", run.join(", ")));
+    assert!(
+        c.lines("SELECT id FROM d.t WHERE id BETWEEN 10 AND 20 FOR UPDATE")
+            .is_empty()
+    );
+    c.run(&format!("XA END {XID}; XA PREPARE {XID}"));
+    for crashed in [false, true] {
+        if crashed {
+            crash(&mut server);
+        }
+        let mut c = server.connect();
+        for id in [15, 101, 150, 200] {
+            let sql = format!("INSERT INTO d.t VALUES ({id}, 0)");
+            assert_eq!(c.code(&sql), Some(1205), "{sql}, crashed: {crashed}");
+        }
+        let outside = if crashed { 201 } else { 2001 };
+        c.run(&format!("INSERT INTO d.t VALUES ({outside}, 0)"));
+    }
+    let mut c = server.connect();
+    c.run(&format!("XA COMMIT {XID}"));
+    c.run("INSERT INTO d.t VALUES (15, 0)");
+    assert_eq!(c.code("INSERT INTO d.t VALUES (150, 0)"), Some(1062));
+    assert_eq!(
+        c.lines("SELECT COUNT(*), MIN(id), MAX(id) FROM d.t WHERE v BETWEEN 101 AND 200"),
+        ["100|101|200"]
+    );
+}
