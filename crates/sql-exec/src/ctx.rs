@@ -241,7 +241,7 @@ impl<'a> ExecCtx<'a> {
 
     /// Asks, and chooses after how many rows to ask again: rows differ in what they cost by a factor of a million.
     #[cold]
-    fn look(&self) -> SqlResult<()> {
+    pub(crate) fn look(&self) -> SqlResult<()> {
         if !self.slow_rows {
             let now = Instant::now();
             let rows = self.rows_per_look.get();

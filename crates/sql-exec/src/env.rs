@@ -115,6 +115,17 @@ impl<'a> ExecEnv<'a> {
         tick(self.exec, self.eval.ctx)
     }
 
+    /// Asks now whether the statement may go on: behind what takes as long as many rows.
+    ///
+    /// # Errors
+    /// As of [`Self::tick`].
+    pub fn look(&self) -> SqlResult<()> {
+        match self.exec {
+            Some(exec) => exec.look(),
+            None => self.eval.ctx.session.go_on(TURN_BYTES),
+        }
+    }
+
     /// The same environment one query level further in.
     pub fn nested<'b>(&self, outer: &'b OuterRow<'b>) -> ExecEnv<'b>
     where

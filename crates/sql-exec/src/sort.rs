@@ -6,8 +6,9 @@
 //! many rows are kept; memory is charged, and what does not fit goes to disk, or where there is no disk
 //! is error 1038.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::OrderKey;
@@ -50,6 +51,51 @@ impl Ord for Entry {
         self.key
             .cmp(&other.key)
             .then(self.arrival.cmp(&other.arrival))
+    }
+}
+
+/// Rows that are sorted without a look at whether the statement still goes on.
+const CHUNK_ROWS: usize = 1 << 14;
+
+/// Entries in order: sorted chunks that are merged as they are taken, so that neither sorting nor merging ever takes
+/// long at a stretch.
+struct InOrder {
+    chunks: Vec<std::vec::IntoIter<Entry>>,
+    /// The first entry of each chunk that has any, the least on top.
+    heads: BinaryHeap<Reverse<(Entry, usize)>>,
+}
+
+impl InOrder {
+    fn sort(mut entries: Vec<Entry>, env: &ExecEnv<'_>) -> ExecResult<Self> {
+        let mut chunks = Vec::with_capacity(entries.len() / CHUNK_ROWS + 1);
+        while !entries.is_empty() {
+            let rest = entries.len().saturating_sub(CHUNK_ROWS);
+            let mut chunk = entries.split_off(rest);
+            chunk.sort_unstable();
+            chunks.push(chunk.into_iter());
+            if !entries.is_empty() {
+                env.look()?;
+            }
+        }
+        let first = |(at, chunk): (usize, &mut std::vec::IntoIter<Entry>)| {
+            chunk.next().map(|entry| Reverse((entry, at)))
+        };
+        let heads = chunks.iter_mut().enumerate().filter_map(first).collect();
+        Ok(Self { chunks, heads })
+    }
+}
+
+impl Iterator for InOrder {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let mut top = self.heads.peek_mut()?;
+        let at = top.0.1;
+        let Some(next) = self.chunks[at].next() else {
+            return Some(PeekMut::pop(top).0.0);
+        };
+        debug_assert!(next > top.0.0, "arrivals differ");
+        Some(std::mem::replace(&mut top.0.0, next))
     }
 }
 
@@ -143,15 +189,14 @@ impl Sorter {
     fn spill(&mut self, temp: &TempFiles, budget: u64, env: &ExecEnv<'_>) -> ExecResult<()> {
         let mut entries = std::mem::take(&mut self.all);
         entries.extend(std::mem::take(&mut self.top));
-        entries.sort_unstable();
         debug_assert!(!entries.is_empty(), "an empty run is not written");
-        debug_assert!(entries.windows(2).all(|w| w[0] < w[1]), "arrivals differ");
+        let entries = InOrder::sort(entries, env)?;
         let (file, runs) = match &mut self.runs {
             Some(there) => there,
             None => self.runs.insert((temp.create()?, Vec::new())),
         };
         let mut writer = RunWriter::new(block_bytes(budget));
-        for entry in entries.iter().take(self.limit.unwrap_or(usize::MAX)) {
+        for entry in entries.take(self.limit.unwrap_or(usize::MAX)) {
             env.tick()?;
             writer.push(file, |out| {
                 write_key(&entry.key, out);
@@ -177,16 +222,14 @@ impl Sorter {
                 return Ok(SortedRows(Sorted::Runs(Merge::open(&file, &runs)?)));
             }
         }
-        let mut entries = std::mem::take(&mut self.all);
-        if self.top.is_empty() {
-            entries.sort_unstable();
-        } else {
-            entries = std::mem::take(&mut self.top).into_sorted_vec();
-        }
-        debug_assert!(entries.windows(2).all(|w| w[0] < w[1]));
+        let entries = match self.top.is_empty() {
+            true => std::mem::take(&mut self.all),
+            false => std::mem::take(&mut self.top).into_vec(),
+        };
+        let entries = InOrder::sort(entries, env)?;
         debug_assert!(self.runs.is_none(), "what is on disk was merged above");
         let bytes = std::mem::take(&mut self.bytes);
-        Ok(SortedRows(Sorted::Memory(entries.into_iter(), bytes)))
+        Ok(SortedRows(Sorted::Memory(entries, bytes)))
     }
 }
 
@@ -195,7 +238,7 @@ pub(crate) struct SortedRows(Sorted);
 
 enum Sorted {
     /// With the bytes charged for them.
-    Memory(std::vec::IntoIter<Entry>, u64),
+    Memory(InOrder, u64),
     Runs(Merge),
 }
 
