@@ -9,11 +9,11 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tombstones::TombstoneWalk;
 use super::visible::{Range, VisibleIter};
-use super::{Cursor, Direction, Txn, View, note_dependency};
+use super::{Cursor, Direction, Isolation, Txn, View, note_dependency};
 use crate::batch::{OwnWrites, Sight};
 use crate::extent::ReadMode;
 use crate::iter::{InternalIter, MergingIter};
@@ -64,6 +64,30 @@ impl Txn {
             (op == Op::Put).then(|| f(value))
         })?;
         Ok(found.flatten())
+    }
+
+    /// Whether the newest version of a key is one that others have committed since this transaction took its snapshot,
+    /// which goes on beyond the statement. False where the transaction has written the key itself.
+    pub fn is_newer_than_snapshot(&self, tree: &Tree, key: &[u8]) -> Result<bool> {
+        self.check()?;
+        let snapshot = self.snapshot.load(Ordering::Relaxed);
+        let is_kept = self.isolation != Isolation::ReadCommitted && snapshot != LATEST;
+        if !is_kept || self.env.commit.watermark.visible() <= snapshot {
+            return Ok(false);
+        }
+        if !self.writes.is_untouched() && self.writes.get(tree.id(), key)?.is_some() {
+            return Ok(false);
+        }
+        let superversion = tree.superversion();
+        let tables = std::iter::once(&superversion.active).chain(&superversion.immutables);
+        for table in tables.filter(|table| table.max_seq() > snapshot) {
+            if let Some(entry) = table.get(key, LATEST) {
+                return Ok(entry.seq > snapshot);
+            }
+        }
+        // What was replayed is older than every snapshot.
+        let newest = superversion.version.get(key, LATEST, |seq, _, _| seq)?;
+        Ok(newest.is_some_and(|seq| seq > snapshot))
     }
 
     /// Reads a key into a new vector.

@@ -9,6 +9,8 @@
 //! - A row counts only when none of its new keys lies in a gap that another transaction has locked. Otherwise its
 //!   writes are undone and the locks it brought are given back before the gap is waited for, so that whoever holds
 //!   the gap does not wait for us.
+//! - Whoever changes a row that others have changed since its snapshot writes all of the row's entries: its later reads
+//!   by any index see its own change, and the snapshot need not have the entries.
 //! - An entry of a unique index changes only under the lock of its key, so the latest version read
 //!   under that lock decides.
 
@@ -338,7 +340,7 @@ impl Writer<'_> {
         entries: &[Entry],
     ) -> Result<(), ExecError> {
         for (index, entry) in table.secondary().iter().zip(entries) {
-            if entry.changed {
+            if entry.changed || entry.again {
                 let value = if entry.in_value { clustered } else { &[] };
                 self.txn.put(&index.tree, &entry.key, value)?;
             }
@@ -411,10 +413,12 @@ impl Writer<'_> {
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
         let moved = change.clustered != change.new_clustered;
-        if !change.entries_change && !change.may_enter {
+        let primary = &table.primary().tree;
+        let has_entries = table.indexes.len() > 1;
+        let is_newer = has_entries && self.txn.is_newer_than_snapshot(primary, change.clustered)?;
+        if !change.entries_change && !change.may_enter && !is_newer {
             debug_assert!(!moved, "the clustered key is an entry, too");
-            let tree = &table.primary().tree;
-            self.txn.put(tree, change.clustered, change.new)?;
+            self.txn.put(primary, change.clustered, change.new)?;
             return counted(table, RowEvent::Update, Ok(Written::Done));
         }
         let (old, new) = (&mut *scratch.old, &mut *scratch.new);
@@ -423,8 +427,11 @@ impl Writer<'_> {
         for (old, new) in old.secondary.iter_mut().zip(&mut new.secondary) {
             let same = old.key == new.key && !(moved && new.in_value);
             (old.changed, new.changed) = (!same, !same);
+            new.again = same && is_newer;
         }
-        drop_common(&mut old.words, &mut new.words);
+        if !is_newer {
+            drop_common(&mut old.words, &mut new.words);
+        }
         let written = self.until_free(|writer| writer.try_update(table, &change, scratch));
         counted(table, RowEvent::Update, written)
     }

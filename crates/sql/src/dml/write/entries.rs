@@ -24,6 +24,8 @@ pub(in crate::dml) struct Entry {
     pub(super) in_value: bool,
     /// Must be written: it is new or has moved.
     pub(super) changed: bool,
+    /// Is as it was and written again, for the transaction's own snapshot.
+    pub(super) again: bool,
     /// Its key was locked for this row.
     pub(super) locked: bool,
 }
@@ -182,7 +184,7 @@ impl RowEntries {
         self.secondary.resize_with(secondary.len(), Entry::default);
         for (index, entry) in secondary.iter().zip(&mut self.secondary) {
             entry.in_value = index.codec.entry(&row, clustered, &mut entry.key)?;
-            (entry.changed, entry.locked) = (true, false);
+            (entry.changed, entry.again, entry.locked) = (true, false, false);
         }
         self.words.clear();
         let mut buffer = Vec::new();
