@@ -4,8 +4,8 @@
 //! writes it out in order.
 //!
 //! An insert into a skiplist at a random place costs a dozen cache misses. A transaction that writes to a tree without
-//! reading its own writes there, as INSERT does to indexes that are not unique, only appends: the writes are sorted when
-//! they are committed or spilled, or inserted when somebody looks.
+//! reading its own writes there, as INSERT does to indexes that are not unique, only appends: the writes are sorted
+//! when they are committed or spilled, or inserted when somebody looks.
 //!
 //! **Invariants**
 //! - Every write is in the memtable or in the buffer, and [`OwnTable::settled`] leaves none in the buffer: whoever

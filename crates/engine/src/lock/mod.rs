@@ -167,8 +167,8 @@ impl LockManager {
                 }
                 drop(shard);
                 let want = Want::Row(mode);
-                // A lock it had before keeps covers of others away. One from the queue may meet a cover: of another reader
-                // of a row that was locked shared by the one before.
+                // A lock it had before keeps covers of others away. One from the queue may meet a cover: that of
+                // another reader of the row, which was locked shared by the one before.
                 debug_assert!(new || listed);
                 if (upgraded || new)
                     && self.ranges.may_stop(tree, want)

@@ -20,8 +20,8 @@
 //!   compare-exchange with release; every link is read with acquire.
 //! - A node reachable at level n is reachable at every level below, and links only ever change from one successor to a
 //!   nearer one, so a search that started from an older link still finds everything that was there when it began.
-//! - `recent` of a level is null or a node that is linked there. It is a hint: rows that come in the order of their keys
-//!   are linked behind it without a descent (a finger search; RocksDB's skiplist keeps such a splice per writer).
+//! - `recent` of a level is null or a node that is linked there. It is a hint: rows that come in the order of their
+//!   keys are linked behind it without a descent (a finger search; RocksDB's skiplist keeps such a splice per writer).
 
 use std::cmp::Ordering as Cmp;
 use std::mem::{align_of, size_of};
