@@ -1,7 +1,7 @@
 //! One row with all its index entries, written under locks.
 //!
 //! Neighbours: `entries` computes the entries; `insert`, `update`, `delete` decide what to write; the codec builds the
-//! keys; `logged` tells the binary log.
+//! keys; `key_run` knows runs of successive keys, which are locked as one range; `logged` tells the binary log.
 //!
 //! **Invariants**
 //! - A row is written after every row lock is held and every unique key was found free; a conflict is
