@@ -167,7 +167,7 @@ mod tests {
         assert!(second.len() < 2 * LARGE);
         one.keep(Sent::Packets, 0);
         one.keep(Sent::LongData, LARGE / 2);
-        fill(&mut other, &mut second, 20 * LARGE, &budget).expect("the first has nothing");
+        fill(&mut other, &mut second, 12 * LARGE, &budget).expect("the first has nothing");
         let mut third = Vec::new();
         fill(&mut one, &mut third, 2 * LARGE, &budget).expect("there is some");
         drop((one, other));

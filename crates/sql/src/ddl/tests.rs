@@ -389,8 +389,8 @@ fn converting_the_character_set_rebuilds_the_keys() {
     assert_eq!(
         body(&bench, "t")[..2],
         [
-            "`a` varchar(9) COLLATE utf8mb4_bin DEFAULT NULL".to_owned(),
-            "`b` mediumtext COLLATE utf8mb4_bin".to_owned()
+            "`a` varchar(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL".to_owned(),
+            "`b` mediumtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin".to_owned()
         ]
     );
     bench.ok("INSERT INTO t VALUES ('A', 'z')");
