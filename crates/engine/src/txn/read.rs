@@ -67,12 +67,15 @@ impl Txn {
     }
 
     /// Whether the newest version of a key is one that others have committed since this transaction took its snapshot,
-    /// which goes on beyond the statement. False where the transaction has written the key itself.
+    /// which goes on beyond the statement. The transaction holds the row lock and has read the newest version. False
+    /// where it has written the key itself.
     pub fn is_newer_than_snapshot(&self, tree: &Tree, key: &[u8]) -> Result<bool> {
         self.check()?;
         let snapshot = self.snapshot.load(Ordering::Relaxed);
         let is_kept = self.isolation != Isolation::ReadCommitted && snapshot != LATEST;
-        if !is_kept || self.env.commit.watermark.visible() <= snapshot {
+        // The newest version is among what was read, though it need not be visible to new snapshots yet.
+        let read = self.dependency.load(Ordering::Relaxed);
+        if !is_kept || read.max(self.known.load(Ordering::Relaxed)) <= snapshot {
             return Ok(false);
         }
         if !self.writes.is_untouched() && self.writes.get(tree.id(), key)?.is_some() {

@@ -75,6 +75,40 @@ fn repeatable_read_keeps_its_snapshot_and_read_committed_does_not() {
 }
 
 #[test]
+fn what_others_have_changed_since_the_snapshot_is_told_apart() {
+    for flushed in [false, true] {
+        let engine = engine();
+        let tree = engine.create_tree().unwrap();
+        write(&engine, &tree, b"changed", Some(b"1"));
+        write(&engine, &tree, b"old", Some(b"1"));
+        let mut repeatable = engine.begin(Isolation::RepeatableRead);
+        let committed = engine.begin(Isolation::ReadCommitted);
+        let is_newer = |txn: &Txn, key: &[u8]| {
+            txn.get(&tree, key, View::Latest).unwrap();
+            txn.is_newer_than_snapshot(&tree, key).unwrap()
+        };
+        assert!(!is_newer(&repeatable, b"old"), "it has no snapshot yet");
+        for txn in [&repeatable, &committed] {
+            assert_eq!(read(txn, &tree, b"changed").unwrap(), b"1");
+        }
+        write(&engine, &tree, b"changed", Some(b"2"));
+        write(&engine, &tree, b"new", Some(b"2"));
+        write(&engine, &tree, b"own", Some(b"2"));
+        if flushed {
+            engine.flush_all().unwrap();
+        }
+        for key in [&b"changed"[..], b"new", b"own"] {
+            assert!(is_newer(&repeatable, key), "{key:?}");
+            assert!(!is_newer(&committed, key), "{key:?}");
+        }
+        assert!(!is_newer(&repeatable, b"old"));
+        assert!(!is_newer(&repeatable, b"nowhere"));
+        repeatable.put(&tree, b"own", b"3").unwrap();
+        assert!(!is_newer(&repeatable, b"own"));
+    }
+}
+
+#[test]
 fn uncommitted_writes_are_seen_by_nobody_else() {
     let engine = engine();
     let tree = engine.create_tree().unwrap();
