@@ -13,20 +13,8 @@ use super::parser::Parser;
 impl Parser<'_> {
     pub(super) fn explain(&mut self) -> SqlResult<Statement> {
         self.advance();
-        let statement = matches!(
-            self.kw(),
-            Kw::SELECT
-                | Kw::INSERT
-                | Kw::REPLACE
-                | Kw::UPDATE
-                | Kw::DELETE
-                | Kw::WITH
-                | Kw::TABLE
-                | Kw::VALUES
-                | Kw::ANALYZE
-                | Kw::INTO
-                | Kw::FOR
-        ) || self.is(Tok::LParen)
+        let statement = self.is_explainable()
+            || matches!(self.kw(), Kw::ANALYZE | Kw::INTO | Kw::FOR)
             || (self.at(Kw::FORMAT) && self.peek().tok == Tok::Eq);
         if !statement {
             return self.describe();
@@ -61,19 +49,26 @@ impl Parser<'_> {
         })))
     }
 
-    /// A statement that EXPLAIN takes.
-    fn explainable(&mut self) -> SqlResult<Statement> {
-        match self.kw() {
+    /// Does a statement begin here that EXPLAIN takes?
+    fn is_explainable(&self) -> bool {
+        let begins = matches!(
+            self.kw(),
             Kw::SELECT
-            | Kw::INSERT
-            | Kw::REPLACE
-            | Kw::UPDATE
-            | Kw::DELETE
-            | Kw::WITH
-            | Kw::TABLE
-            | Kw::VALUES => self.statement(),
-            _ if self.is(Tok::LParen) => self.statement(),
-            _ => self.fail(),
+                | Kw::INSERT
+                | Kw::REPLACE
+                | Kw::UPDATE
+                | Kw::DELETE
+                | Kw::WITH
+                | Kw::TABLE
+                | Kw::VALUES
+        );
+        begins || self.is(Tok::LParen)
+    }
+
+    fn explainable(&mut self) -> SqlResult<Statement> {
+        match self.is_explainable() {
+            true => self.statement(),
+            false => self.fail(),
         }
     }
 

@@ -115,42 +115,26 @@ fn gaps_and_rows_make_one_graph() {
 fn a_lock_from_the_queue_waits_for_covers_too() {
     let locks = table();
     let [reader, sharer, writer] = owners();
-    let is_granted = |outcome| matches!(outcome, Ok(LockOutcome::Granted { .. }));
-    // The writer waits behind a shared lock of the row; meanwhile another reader has covered it.
-    get(&locks, &sharer, b"g", LockMode::Shared);
-    assert!(is_granted(cover(
-        &locks,
-        &reader,
-        (b"a", b"m"),
-        LockMode::Shared
-    )));
-    let mut queued = queue(&locks, &writer, b"g", LockMode::Exclusive);
-    locks.release_all(&sharer);
-    assert!(matches!(poll(&mut queued), Some(Ok(()))));
-    let mut stopped = queue(&locks, &writer, b"g", LockMode::Exclusive);
-    assert_eq!(writer.held_count(), 0, "it was given back");
-    locks.release_all(&reader);
-    assert!(matches!(poll(&mut stopped), Some(Ok(()))));
-    assert!(get(&locks, &writer, b"g", LockMode::Exclusive));
-    locks.release_all(&writer);
-    // The same of a shared lock that becomes exclusive.
-    get(&locks, &sharer, b"g", LockMode::Shared);
-    get(&locks, &writer, b"g", LockMode::Shared);
-    assert!(is_granted(cover(
-        &locks,
-        &reader,
-        (b"a", b"m"),
-        LockMode::Shared
-    )));
-    let mut queued = queue(&locks, &writer, b"g", LockMode::Exclusive);
-    locks.release_all(&sharer);
-    assert!(matches!(poll(&mut queued), Some(Ok(()))));
-    let mut stopped = queue(&locks, &writer, b"g", LockMode::Exclusive);
-    assert_eq!(writer.held_count(), 1, "it is shared again");
-    locks.release_all(&reader);
-    assert!(matches!(poll(&mut stopped), Some(Ok(()))));
-    assert!(!get(&locks, &writer, b"g", LockMode::Exclusive));
-    locks.release_all(&writer);
+    // The writer waits behind a shared lock of the row, and may have one itself; meanwhile another reader covers it.
+    for is_shared in [false, true] {
+        get(&locks, &sharer, b"g", LockMode::Shared);
+        if is_shared {
+            get(&locks, &writer, b"g", LockMode::Shared);
+        }
+        let covered = cover(&locks, &reader, (b"a", b"m"), LockMode::Shared);
+        assert!(matches!(covered, Ok(LockOutcome::Granted { .. })));
+        let mut queued = queue(&locks, &writer, b"g", LockMode::Exclusive);
+        locks.release_all(&sharer);
+        assert!(matches!(poll(&mut queued), Some(Ok(()))));
+        let mut stopped = queue(&locks, &writer, b"g", LockMode::Exclusive);
+        // It is given back, or shared again.
+        assert_eq!(writer.held_count(), usize::from(is_shared));
+        locks.release_all(&reader);
+        assert!(matches!(poll(&mut stopped), Some(Ok(()))));
+        let is_new = get(&locks, &writer, b"g", LockMode::Exclusive);
+        assert_eq!(is_new, !is_shared);
+        locks.release_all(&writer);
+    }
     assert_empty(&locks);
 }
 
