@@ -20,8 +20,6 @@ import pymysql
 from pymysql.constants import CLIENT
 
 DEFECT = 1815
-# A statement that took too long and was ended, and one that the limit of time ended.
-ENDED = (1317, 3024)
 TOKEN = re.compile(r"\s+|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`|[A-Za-z_@$][\w$]*|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|.",
                    re.S)
 EXTREMES = ("0", "-1", "1", "NULL", "''", "18446744073709551615", "18446744073709551616", "-9223372036854775808", "1e308",
