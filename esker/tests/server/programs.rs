@@ -2,7 +2,7 @@
 //! MySQL's, which are written down beside it.
 //!
 //! `.ci/run` installs their packages into the folder that `ESKER_TEST_PROGRAMS` names. A test without them says so and
-//! passes. Programs that take long or need more than Python and Node are run by hand, see tests/programs/README.md.
+//! passes.
 
 use std::path::Path;
 use std::process::Command;
@@ -62,6 +62,31 @@ fn drizzle() {
 #[test]
 fn mikroorm() {
     check("mikroorm", "node");
+}
+
+#[test]
+fn hibernate() {
+    check("hibernate", "java/hibernate");
+}
+
+#[test]
+fn flyway() {
+    check("flyway", "java/flyway");
+}
+
+#[test]
+fn liquibase() {
+    check("liquibase", "java/liquibase");
+}
+
+#[test]
+fn gorm() {
+    check("gorm", "go");
+}
+
+#[test]
+fn wordpress() {
+    check("wordpress", "wordpress");
 }
 
 #[test]
