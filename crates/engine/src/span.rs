@@ -72,6 +72,17 @@ pub(crate) fn following(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
+/// Is `key`, as a number in big endian, one more than `last`, and as long? Then no key of rows lies between them.
+pub fn is_successor(last: &[u8], key: &[u8]) -> bool {
+    let Some(at) = key.iter().rposition(|byte| *byte != 0) else {
+        return false;
+    };
+    last.len() == key.len()
+        && last[..at] == key[..at]
+        && last[at] == key[at] - 1
+        && last[at + 1..].iter().all(|byte| *byte == u8::MAX)
+}
+
 /// A set of keys made of spans. Bounded: when there would be more than [`Spans::LIMIT`], it becomes the one span around
 /// them.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +116,16 @@ impl Spans {
     /// Whether `span` could be added without making the set coarser.
     pub(crate) fn has_room_for(&self, span: &KeySpan) -> bool {
         self.spans.len() < Self::LIMIT || !self.touched(span).is_empty()
+    }
+
+    /// Sorted spans that lie apart from each other, as a set; `None` if they are too many for one.
+    pub(crate) fn of(spans: Vec<KeySpan>) -> Option<Spans> {
+        if spans.len() > Self::LIMIT {
+            return None;
+        }
+        let set = Spans { spans };
+        set.validate();
+        Some(set)
     }
 
     /// The places of the spans that overlap `span` or touch it.
@@ -185,6 +206,19 @@ mod tests {
                 prop_assert!(pair[0].upper.as_ref().is_some_and(|upper| *upper < pair[1].lower));
             }
         }
+    }
+
+    #[test]
+    fn the_successor_of_a_key_is_the_next_number_of_its_length() {
+        for n in (0..70_000u32).chain([u32::MAX - 1]) {
+            let key = (n + 1).to_be_bytes();
+            assert!(is_successor(&n.to_be_bytes(), &key), "{n}");
+            assert!(!is_successor(&(n + 1).to_be_bytes(), &key), "{n}");
+            assert!(!is_successor(&n.wrapping_sub(1).to_be_bytes(), &key), "{n}");
+            assert!(!is_successor(&n.to_be_bytes()[1..], &key), "{n}");
+        }
+        assert!(!is_successor(&u32::MAX.to_be_bytes(), &[0; 4]));
+        assert!(!is_successor(&[], &[]));
     }
 
     #[test]

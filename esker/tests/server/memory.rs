@@ -293,6 +293,88 @@ fn rows_that_will_be_changed_go_to_disk() {
     assert_eq!(tell(), "10 20 1 10");
 }
 
+/// Rows of an INSERT whose keys come in no order: `count` from the `from`th on.
+fn scattered_rows(from: u64, count: u64) -> String {
+    let rows = (from..from + count).map(|n| format!("({}, {n})", scattered(n)));
+    format!(
+        "INSERT INTO d.n VALUES {}",
+        rows.collect::<Vec<_>>().join(",")
+    )
+}
+
+/// An even number below 800,000, another one for each `n` below 400,000.
+fn scattered(n: u64) -> u64 {
+    2 * (n * 7919 % 400_000)
+}
+
+const NOT_NOW: Option<u16> = Some(3572);
+
+fn lock_now(c: &mut Client, id: u64) -> Option<u16> {
+    c.code(&format!(
+        "SELECT id FROM d.n WHERE id = {id} FOR UPDATE NOWAIT"
+    ))
+}
+
+#[test]
+fn row_locks_of_a_large_transaction_grow_coarser() {
+    const EACH: u64 = 10_000;
+    const STATEMENTS: u64 = 20;
+    const BETWEEN: u64 = 400_001;
+    let (server, _dir) = server(&[]);
+    let (mut c, mut other, mut third) = (server.connect(), server.connect(), server.connect());
+    c.run("CREATE TABLE d.n (id INT PRIMARY KEY, v INT)");
+    other.run(&format!("BEGIN; INSERT INTO d.n VALUES ({BETWEEN}, 0)"));
+    c.run("BEGIN; SAVEPOINT s");
+    for nth in 0..STATEMENTS {
+        c.run(&scattered_rows(nth * EACH, EACH));
+    }
+    let ranges = "SELECT COUNT(*) BETWEEN 10 AND 256 FROM performance_schema.data_locks \
+                  WHERE OBJECT_NAME = 'n' AND LOCK_MODE = 'X'";
+    assert_eq!(third.value(ranges), "1");
+    let bytes = "SELECT PEAK_BYTES < 10000000 FROM information_schema.ESKER_MEMORY \
+                 WHERE AREA = 'row locks'";
+    assert_eq!(third.value(bytes), "1");
+    // What another has changed is no part of them, what lies between the rows may be, and other keys are not.
+    other.run(&format!("UPDATE d.n SET v = 2 WHERE id = {BETWEEN}"));
+    assert_eq!(lock_now(&mut c, BETWEEN), NOT_NOW);
+    for n in [0, 1, EACH, STATEMENTS * EACH - 1] {
+        assert_eq!(lock_now(&mut third, scattered(n)), NOT_NOW, "{n}");
+    }
+    third.run("INSERT INTO d.n VALUES (900000, 0)");
+    c.run("ROLLBACK TO s");
+    c.run(&scattered_rows(0, 1));
+    other.run("COMMIT");
+    c.run("COMMIT");
+    assert_eq!(
+        third.value("SELECT GROUP_CONCAT(v ORDER BY id) FROM d.n"),
+        "0,2,0"
+    );
+    assert_eq!(lock_now(&mut third, scattered(5)), None);
+}
+
+#[test]
+fn coarse_locks_of_a_branch_are_there_again_after_a_crash() {
+    const ROWS: u64 = 60_000;
+    let (mut server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run("CREATE TABLE d.n (id INT PRIMARY KEY, v INT); XA START 'x'");
+    for nth in 0..6 {
+        c.run(&scattered_rows(nth * ROWS / 6, ROWS / 6));
+    }
+    c.run("XA END 'x'; XA PREPARE 'x'");
+    server.kill();
+    server.restart();
+    let mut c = server.connect();
+    for n in (0..ROWS).step_by(1000) {
+        assert_eq!(lock_now(&mut c, scattered(n)), NOT_NOW, "{n}");
+    }
+    assert_eq!(lock_now(&mut c, 900_000), None);
+    c.run("XA COMMIT 'x'");
+    let told = c.value("SELECT CONCAT(COUNT(*), ' ', SUM(v)) FROM d.n");
+    assert_eq!(told, format!("{ROWS} {}", ROWS * (ROWS - 1) / 2));
+    assert_eq!(lock_now(&mut c, scattered(7)), None);
+}
+
 #[test]
 fn what_aggregates_and_windows_keep_is_bounded() {
     let (server, _dir) = server(&[]);

@@ -410,6 +410,12 @@ impl MemoryBudget {
         self.demands_limit().saturating_sub(demands)
     }
 
+    /// When the row locks of one transaction have more than this, they grow coarser: the rest is for its writes, and
+    /// for others.
+    pub(crate) fn locks_share(&self) -> usize {
+        self.demands_limit() / 4
+    }
+
     /// What transactions and statements may take together.
     fn demands_limit(&self) -> usize {
         let fixed = self.sum(&MemoryUse::FIXED);

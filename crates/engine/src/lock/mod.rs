@@ -5,7 +5,8 @@
 //! (tree, key); it need not exist.
 //!
 //! Parts: `owner` (a transaction: what it holds, awaits and has written) → `shard` (rows and their queues), `range`
-//! (gaps and covers) → [`LockManager`] → `deadlock` (the wait-for graph), `list` (to be shown).
+//! (gaps and covers) → [`LockManager`] → `deadlock` (the wait-for graph), `list` (to be shown), `merge` (which covers
+//! can take the place of row locks) → `coarse` (has them do so where memory runs out).
 //!
 //! **Invariants**
 //! - Lock order inside: the deadlock mutex, then a shard (of rows or of ranges), then an owner's fields. Never two
@@ -18,8 +19,12 @@
 //! - A wait is queued before the search for a cycle starts, so of the waits that close a cycle together the last search
 //!   sees them all.
 
+mod coarse;
+#[cfg(test)]
+mod coarse_tests;
 mod deadlock;
 mod list;
+mod merge;
 mod owner;
 mod range;
 #[cfg(test)]
@@ -52,7 +57,7 @@ const SHARDS: usize = 64;
 const _: () = assert!(SHARDS.is_power_of_two());
 
 /// How a row is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
     /// Others may read-lock the row, too.
     Shared,
@@ -536,6 +541,12 @@ impl LockManager {
         let shards = self.shards.iter();
         let rows: usize = shards.map(|shard| shard.0.lock().rows()).sum();
         rows + self.ranges.spans()
+    }
+
+    /// Rows that can be locked without more memory.
+    pub(crate) fn free_places(&self) -> usize {
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.0.lock().free_rows()).sum()
     }
 
     /// Waits begun and deadlocks broken since the start.

@@ -95,7 +95,14 @@ struct RangeTrees {
     any: SmallVec<[TreeId; 2]>,
     /// Those in which it has covers.
     covered: SmallVec<[TreeId; 2]>,
+    /// Rows whose locks became part of a cover.
+    merged_rows: usize,
+    /// Covers are made of its row locks again when it has as many as this.
+    merge_at: usize,
 }
+
+/// So few row locks are not worth making covers of.
+const LEAST_MERGED: usize = 256;
 
 /// An owner keeps the memory of its list for up to this many locks.
 const KEPT_HELD: usize = 1024;
@@ -117,7 +124,9 @@ impl LockOwner {
 
     /// What it would cost to do its work again, for the choice of a victim.
     pub(super) fn work(&self, writes: u64) -> u64 {
-        writes + (self.held_count() + self.ranges.lock().covered.len()) as u64
+        let held = self.held_count();
+        let ranges = self.ranges.lock();
+        writes + (held + ranges.merged_rows + ranges.covered.len()) as u64
     }
 
     /// Whether the end of the transaction frees anything that others could wait for.
@@ -167,6 +176,13 @@ impl LockOwner {
         std::mem::take(&mut *self.held.lock())
     }
 
+    /// Puts those back that it goes on holding.
+    pub(super) fn put_held(&self, mut still: Vec<LockRef>) {
+        still.shrink_to_fit();
+        let taken = std::mem::replace(&mut *self.held.lock(), still);
+        debug_assert!(taken.is_empty(), "nothing was granted meanwhile");
+    }
+
     /// Keeps the memory of an emptied list, so that the next transaction of this owner need not allocate one.
     pub(super) fn keep_list(&self, held: Vec<LockRef>) {
         debug_assert!(held.is_empty(), "only the memory is kept");
@@ -202,6 +218,21 @@ impl LockOwner {
             ranges.covered.push(tree);
         }
         debug_assert!(ranges.covered.iter().all(|tree| ranges.any.contains(tree)));
+    }
+
+    /// Whether it has enough row locks to make covers of them. Where most had to stay what they are, it is not tried
+    /// before there are twice as many: every try looks at all locks of a tree.
+    pub(super) fn may_merge(&self) -> bool {
+        let held = self.held_count();
+        held >= self.ranges.lock().merge_at.max(LEAST_MERGED)
+    }
+
+    /// So many of its row locks became part of covers.
+    pub(super) fn merged(&self, rows: usize) {
+        let left = self.held_count();
+        let mut ranges = self.ranges.lock();
+        ranges.merged_rows += rows;
+        ranges.merge_at = 2 * left;
     }
 
     pub(super) fn range_trees(&self) -> SmallVec<[TreeId; 2]> {

@@ -371,6 +371,45 @@ impl Ranges {
         Covered::Added
     }
 
+    /// The covers of an owner in a tree, and the ranges of others that covers of this mode must leave out.
+    pub(super) fn covers(
+        &self,
+        owner: &LockOwner,
+        tree: TreeId,
+        mode: LockMode,
+    ) -> (Spans, Vec<KeySpan>) {
+        let shard = self.cell(tree).shard.lock();
+        let (mut own, mut foreign) = (Spans::default(), Vec::new());
+        let ranges = shard.trees.get(&tree);
+        for holder in ranges.into_iter().flat_map(|ranges| &ranges.holders) {
+            let (shared, exclusive) = (&holder.shared, &holder.exclusive);
+            match (holder.is(owner), mode) {
+                (true, LockMode::Shared) => own = shared.clone(),
+                (true, LockMode::Exclusive) => own = exclusive.clone(),
+                (false, LockMode::Shared) => foreign.extend(exclusive.iter().cloned()),
+                (false, LockMode::Exclusive) => {
+                    foreign.extend(exclusive.iter().chain(shared.iter()).cloned());
+                }
+            }
+        }
+        (own, foreign)
+    }
+
+    /// Gives an owner these covers in place of those it has, which are part of them or are given up.
+    pub(super) fn set_covers(
+        &self,
+        owner: &Arc<LockOwner>,
+        tree: TreeId,
+        mode: LockMode,
+        covers: Spans,
+    ) -> Wakes {
+        debug_assert!(covers.len() <= Spans::LIMIT);
+        let mut changing = self.changing(tree);
+        changing.change(owner, tree, |holder| *holder.covers(mode) = covers);
+        owner.add_range_tree(tree, true);
+        Self::wake(&mut changing.shard, tree)
+    }
+
     /// Puts a range lock back that was held before a restart.
     pub(super) fn restore(
         &self,

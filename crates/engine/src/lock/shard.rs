@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 
 use super::{LockMode, LockOwner, LockRef};
 use crate::TreeId;
+use crate::span::Spans;
 use crate::wait::{Resolver, Wakeup};
 
 const NONE: u32 = u32::MAX;
@@ -113,8 +114,14 @@ impl Shard {
         (hash as usize) & (self.buckets.len() - 1)
     }
 
+    /// Rows there is a lock, or room for one.
     pub(super) fn rows(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Those there is only room for.
+    pub(super) fn free_rows(&self) -> usize {
+        self.free.len()
     }
 
     pub(super) fn find(&self, hash: u64, tree: TreeId, key: &[u8]) -> Option<u32> {
@@ -283,6 +290,57 @@ impl Shard {
             mine.mode = LockMode::Shared;
             self.grant_waiters(lock, wakes);
         }
+    }
+
+    /// Calls `each` with the rows of a tree that a cover of `owner` must leave out: where others have a lock that
+    /// conflicts, or wait for one that this owner does not hold.
+    pub(super) fn for_each_foreign(
+        &self,
+        owner: &LockOwner,
+        (tree, mode): (TreeId, LockMode),
+        mut each: impl FnMut(&[u8]),
+    ) {
+        for row in self.rows.iter().filter(|row| row.tree == tree.0) {
+            let mut others = row
+                .holders
+                .iter()
+                .filter(|h| !std::ptr::eq(&*h.owner, owner));
+            let conflicts = others.any(|holder| !holder.mode.admits(mode));
+            if conflicts || (!row.queue.is_empty() && row.held_by(owner).is_none()) {
+                each(&row.key);
+            }
+        }
+    }
+
+    /// Gives up the hold of `owner` on a row that `covers` has, in their mode, unless somebody waits for it; true if it
+    /// did.
+    pub(super) fn release_covered(
+        &mut self,
+        lock: LockRef,
+        owner: &LockOwner,
+        (tree, mode, covers): (TreeId, LockMode, &Spans),
+    ) -> bool {
+        let row = self.row(lock).filter(|row| row.queue.is_empty());
+        let held = row.and_then(|row| row.held_by(owner));
+        if !held.is_some_and(|(m, t, key)| m == mode && t == tree && covers.contains(key)) {
+            return false;
+        }
+        let mut wakes = Wakes::new();
+        let released = self.release(lock, owner, &mut wakes);
+        debug_assert!(released && wakes.is_empty(), "nobody waited for it");
+        released
+    }
+
+    /// Gives back the memory of slots that are free, as far as none in use lies behind them.
+    pub(super) fn trim(&mut self) {
+        let is_free = |row: &Row| row.holders.is_empty() && row.queue.is_empty();
+        let used = self.rows.iter().rposition(|row| !is_free(row));
+        let kept = used.map_or(0, |last| last + 1);
+        self.rows.truncate(kept);
+        self.rows.shrink_to_fit();
+        self.free.retain(|slot| (*slot as usize) < kept);
+        self.free.shrink_to_fit();
+        debug_assert_eq!(self.free.len() + self.live, self.rows.len());
     }
 
     pub(super) fn enqueue(&mut self, slot: u32, waiter: Waiter) {

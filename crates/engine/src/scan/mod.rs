@@ -35,7 +35,7 @@ mod verify_tests;
 mod view;
 
 pub use crate::pool::{Outcome, ScanPool, ScanStats, ScanWork};
-pub use crate::span::KeySpan;
+pub use crate::span::{KeySpan, is_successor};
 pub use crate::visit::{MOST_PIECES, Piece, Visit};
 pub use changes::Changes;
 pub(crate) use verify::Verifier;

@@ -50,6 +50,7 @@ pub(crate) use snapshots::SnapshotSlot;
 use crate::batch::{WRITE_OVERHEAD_BYTES, WriteSet};
 use crate::budget::MemoryBudget;
 use crate::commit::entry::EntryBuffers;
+use crate::commit::env::CommitEnv;
 use crate::commit::id::PreparedId;
 use crate::commit::{self, Batch};
 use crate::lock::{LockMode, LockOutcome, LockOwner, WaitPolicy};
@@ -331,9 +332,7 @@ impl Txn {
         if before / ADMITTED_BYTES != (before + bytes) / ADMITTED_BYTES {
             // Small transactions are not worth a question. Large ones ask for what they need next, and for the record
             // that the commit will need, so that they are refused here and not there.
-            env.commit
-                .budget
-                .admit((before + bytes.max(ADMITTED_BYTES)) as usize)?;
+            self.admit((before + bytes.max(ADMITTED_BYTES)) as usize)?;
         }
         let limit = env.limits.bytes;
         let trees = self.writes.trees().len();
@@ -387,12 +386,40 @@ impl Txn {
         if bytes + held as u64 * LOCK_BYTES > limit_bytes {
             return Err(EngineError::TxnTooLarge { limit_bytes });
         }
-        if held % ADMITTED_LOCKS == ADMITTED_LOCKS - 1 {
-            self.home.account_locks();
-            let bytes = ADMITTED_LOCKS * LOCK_BYTES as usize;
-            self.env.commit.budget.admit(bytes)?;
+        match held % ADMITTED_LOCKS == ADMITTED_LOCKS - 1 {
+            true => self.admit_locks(),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether there is memory for many locks more.
+    fn admit_locks(&self) -> Result<()> {
+        let CommitEnv { budget, locks, .. } = &*self.env.commit;
+        self.home.account_locks();
+        if self.owner.held_count() * LOCK_BYTES as usize > budget.locks_share() {
+            self.coarsen_locks();
+        }
+        let new = ADMITTED_LOCKS.saturating_sub(locks.free_places());
+        self.admit(new * LOCK_BYTES as usize)
+    }
+
+    /// Whether there is memory for so much more, if need be with coarser locks.
+    fn admit(&self, bytes: usize) -> Result<()> {
+        let budget = &self.env.commit.budget;
+        match budget.admit(bytes) {
+            Err(EngineError::OutOfMemory { .. }) if self.coarsen_locks() => budget.admit(bytes),
+            answer => answer,
+        }
+    }
+
+    /// Makes covers of row locks; false if that saved none. Others wait for rows in between, too, so it is for
+    /// transactions that could not go on otherwise.
+    pub(crate) fn coarsen_locks(&self) -> bool {
+        let saved = self.env.commit.locks.coarsen(&self.owner);
+        if saved > 0 {
+            self.home.account_locks();
+        }
+        saved > 0
     }
 
     /// Gives back a lock that the last request brought (`new`), for a row that turned out not to be wanted. False if

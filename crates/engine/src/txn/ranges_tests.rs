@@ -1,4 +1,5 @@
-//! Gaps, covers and uncommitted rows between transactions; and over a restart, when one is prepared.
+//! Gaps, covers (those that were row locks among them) and uncommitted rows between transactions; and over a restart,
+//! when one is prepared.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,4 +254,54 @@ fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
     let other = engine.begin(Isolation::RepeatableRead);
     assert!(!waits(&other, &tree, b"c"));
     assert!(keys(&other, &tree, &KeySpan::all(), Direction::Forward).is_empty());
+}
+
+#[test]
+fn coarse_locks_outlive_savepoints_and_a_restart_and_go_with_the_commit() {
+    let machine = esker_vfs::sim::SimEnv::new(1);
+    let open = || {
+        let mut config = EngineConfig::new("/db");
+        config.mode = Mode::Manual;
+        Engine::open(machine.env(), config).unwrap()
+    };
+    let engine = open();
+    let tree = engine.create_tree().unwrap();
+    let id = tree.id();
+    let key = |n: u32| n.to_be_bytes();
+    let lock_all = |txn: &mut Txn, tree: &Tree| {
+        let savepoint = txn.savepoint();
+        for n in 0..500 {
+            let locked = txn.lock(id, &key(n), LockMode::Exclusive, WaitPolicy::NoWait);
+            assert!(matches!(locked, Ok(LockOutcome::Granted { .. })));
+            txn.put(tree, &key(n), b"v").unwrap();
+        }
+        assert!(txn.coarsen_locks());
+        assert_eq!(txn.lock_count(), 0);
+        savepoint
+    };
+    let is_locked = |engine: &Engine, n: u32| {
+        let other = engine.begin(Isolation::RepeatableRead);
+        let row = other.lock(id, &key(n), LockMode::Shared, WaitPolicy::NoWait);
+        matches!(row, Err(EngineError::LockNotAvailable))
+    };
+    let mut txn = engine.begin(Isolation::RepeatableRead);
+    let savepoint = lock_all(&mut txn, &tree);
+    txn.rollback_to(savepoint);
+    assert!(is_locked(&engine, 250));
+    txn.put(&tree, &key(7), b"w").unwrap();
+    let _ = txn.commit().unwrap();
+    assert!(!is_locked(&engine, 250) && !is_locked(&engine, 7));
+    let _ = lock_all(&mut txn, &tree);
+    let prepared = txn.prepare(&PreparedId::xa(b"xid")).unwrap();
+    engine.wait_durable(prepared).block().unwrap();
+    drop((txn, tree));
+    assert!(is_locked(&engine, 499) && !is_locked(&engine, 500));
+    engine.shutdown().unwrap();
+    drop(engine);
+    let engine = open();
+    assert!(is_locked(&engine, 0) && is_locked(&engine, 499) && !is_locked(&engine, 500));
+    let _ = engine
+        .commit_prepared(&PreparedId::xa(b"xid"), &[])
+        .unwrap();
+    assert!(!is_locked(&engine, 0));
 }

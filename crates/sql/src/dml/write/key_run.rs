@@ -8,7 +8,7 @@
 
 use std::ops::Bound;
 
-use esker_engine::scan::KeySpan;
+use esker_engine::scan::{KeySpan, is_successor};
 
 /// A statement's keys before this one of a run are locked one by one: short statements leave range locks alone, which
 /// make row locks of others in the table a little dearer.
@@ -36,33 +36,9 @@ impl KeyRun {
     }
 }
 
-/// Is `key`, as a number in big endian, one more than `last`?
-fn is_successor(last: &[u8], key: &[u8]) -> bool {
-    let Some(at) = key.iter().rposition(|byte| *byte != 0) else {
-        return false;
-    };
-    last.len() == key.len()
-        && last[..at] == key[..at]
-        && last[at] == key[at] - 1
-        && last[at + 1..].iter().all(|byte| *byte == u8::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_successor_of_a_key_is_the_next_number_of_its_length() {
-        for n in (0..70_000u32).chain([u32::MAX - 1]) {
-            let key = (n + 1).to_be_bytes();
-            assert!(is_successor(&n.to_be_bytes(), &key), "{n}");
-            assert!(!is_successor(&(n + 1).to_be_bytes(), &key), "{n}");
-            assert!(!is_successor(&n.wrapping_sub(1).to_be_bytes(), &key), "{n}");
-            assert!(!is_successor(&n.to_be_bytes()[1..], &key), "{n}");
-        }
-        assert!(!is_successor(&u32::MAX.to_be_bytes(), &[0; 4]));
-        assert!(!is_successor(&[], &[]));
-    }
 
     #[test]
     fn a_long_run_is_told_of_until_it_breaks() {
