@@ -34,6 +34,8 @@ struct Current {
     sent: u64,
     examined: u64,
     error: Option<(u16, String)>,
+    /// Profiles were wanted when it began.
+    is_profiled: bool,
 }
 
 /// What a session has to measure its statements.
@@ -167,7 +169,8 @@ impl Session {
     /// A statement begins; without a key it has no digest.
     pub(super) fn measure(&mut self, command: Counter, key: Option<u64>, text: &[u8]) {
         let digests = &self.context.instance.digests;
-        if !digests.is_on() {
+        let is_profiled = self.vars.profiles > 0;
+        if !digests.is_on() && !is_profiled {
             self.measure.current = None;
             return;
         }
@@ -176,6 +179,7 @@ impl Session {
             self.measure.known.clear();
             self.measure.generation = generation;
         }
+        let key = key.filter(|_| digests.is_on());
         let key = key.map(|key| key ^ self.context.binding.wrapping_mul(MIX));
         if let Some(key) = key
             && !self.measure.known.contains_key(&key)
@@ -199,6 +203,7 @@ impl Session {
             sent: 0,
             examined: 0,
             error: None,
+            is_profiled,
         });
     }
 
@@ -223,10 +228,14 @@ impl Session {
             merge_passes,
             no_index_used: self.no_index_used,
         };
-        if self.vars.profiles > 0 {
+        // As in MySQL, the statement that turns profiles on or off has none.
+        if current.is_profiled && self.vars.profiles > 0 {
             let took = (measured.micros, measured.lock_micros);
             self.profiles
                 .add(&self.measure.text, took, self.vars.profiles);
+        }
+        if !self.context.instance.digests.is_on() {
+            return;
         }
         let digest = current.digest.and_then(|key| self.measure.known.get(&key));
         let text = &self.measure.text;
