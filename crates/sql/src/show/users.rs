@@ -31,7 +31,11 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> SqlResul
     let secret = match secret(&account) {
         secret if secret.is_empty() => String::new(),
         _ if own && !sees_all => " AS <secret>".to_owned(),
-        secret if session.values.named("print_identified_with_as_hex").is_on() => {
+        // A secret that can be printed is, as in MySQL.
+        secret
+            if !secret.iter().all(u8::is_ascii_graphic)
+                && session.values.named("print_identified_with_as_hex").is_on() =>
+        {
             format!(" AS 0x{}", upper_hex(&secret))
         }
         secret => format!(" AS {}", quoted(&String::from_utf8_lossy(&secret))),
