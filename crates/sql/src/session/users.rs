@@ -67,7 +67,7 @@ impl Session {
             .map(|spec| self.context.named(&spec.account))
             .collect();
         self.check_definers("CREATE USER", &names)?;
-        let now = self.context.now_seconds();
+        let now = self.statement_now().div_euclid(1_000_000);
         let mut existing = Vec::new();
         let mut made = Vec::new();
         self.change_accounts(AccountEvent::Create(statement), |list| {
@@ -128,7 +128,7 @@ impl Session {
         for spec in &statement.users {
             self.context.check_may_alter(statement, spec)?;
         }
-        let now = self.context.now_seconds();
+        let now = self.statement_now().div_euclid(1_000_000);
         let mut missing = Vec::new();
         let mut made = Vec::new();
         let mut changed = Vec::new();
@@ -181,7 +181,7 @@ impl Session {
         } else if set.retain_current {
             self.context.require_for_second_password()?;
         }
-        let now = self.context.now_seconds();
+        let now = self.statement_now().div_euclid(1_000_000);
         let spec = set.as_spec();
         let mut changed = None;
         self.change_accounts(AccountEvent::Password(&spec), |list| {
