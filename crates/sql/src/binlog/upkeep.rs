@@ -70,7 +70,10 @@ impl Upkeep {
     pub(super) fn obey(&mut self, set: &mut FileSet, command: Command) -> Result<()> {
         let now = self.now();
         match command {
-            Command::Rotate => set.rotate(now)?,
+            Command::Rotate => {
+                set.rotate(now)?;
+                self.expire(set)?;
+            }
             Command::PurgeTo(number) => set.purge_to(number)?,
             Command::Reset(first) => set.reset(now, first)?,
             Command::AddPurged(gtids) => set.add_purged(&gtids, now)?,
@@ -113,9 +116,17 @@ impl Upkeep {
         }
     }
 
-    /// Removes files whose last event is older than `binlog_expire_logs_seconds`.
+    /// Now and then removes what is too old.
     pub(super) fn expire_if_due(&mut self, set: &mut FileSet) -> Result<()> {
-        if self.expires == 0 || self.last_expiry.elapsed() < EXPIRE_EVERY {
+        match self.last_expiry.elapsed() < EXPIRE_EVERY {
+            true => Ok(()),
+            false => self.expire(set),
+        }
+    }
+
+    /// Removes files whose last event is older than `binlog_expire_logs_seconds`.
+    fn expire(&mut self, set: &mut FileSet) -> Result<()> {
+        if self.expires == 0 {
             return Ok(());
         }
         self.last_expiry = Instant::now();
