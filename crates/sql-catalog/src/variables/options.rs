@@ -33,6 +33,13 @@ pub struct Notes {
     pub lists: Vec<(&'static str, String)>,
 }
 
+/// Variables about syncs for which commits wait only where the binary log decides about transactions.
+const OF_TWO_PHASE: [&str; 3] = [
+    "binlog_group_commit_sync_delay",
+    "binlog_group_commit_sync_no_delay_count",
+    "sync_binlog",
+];
+
 /// Other names of variables.
 const ALIASES: [(&str, &str); 5] = [
     ("default_time_zone", "time_zone"),
@@ -273,6 +280,9 @@ impl Globals {
         {
             refused.push(mismatch(collation, charset).message);
         }
+        notes
+            .lines
+            .extend(OF_TWO_PHASE.iter().filter_map(|name| self.unheeded(name)));
         refused.extend(self.contradictions());
         match refused.len() {
             0 => Ok(notes),
@@ -283,6 +293,16 @@ impl Globals {
                 Err(errors::wrong_setting(text))
             }
         }
+    }
+
+    /// What a warning says of a variable that has a value which nothing heeds as the server was started.
+    pub fn unheeded(&self, name: &str) -> Option<String> {
+        let is_idle = OF_TWO_PHASE.contains(&name)
+            && self.named("log_bin").is_on()
+            && self.named("esker_binlog_commit").as_text() == "ONE-SYNC"
+            && self.named(name) != value::default_of(VarId::find(name).ok()?.def());
+        is_idle
+            .then(|| format!("Variable '{name}' has no effect with esker_binlog_commit = ONE-SYNC"))
     }
 
     fn apply_one(&self, id: VarId, text: &str, notes: &mut Notes) -> Result<(), String> {

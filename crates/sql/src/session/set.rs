@@ -333,6 +333,9 @@ impl Session {
                 self.warn(level, code, text);
             }
         }
+        if let Some(text) = self.context.instance.globals.unheeded(id.def().name) {
+            self.warn(Level::Warning, 1235, text);
+        }
         if id.def().name == "esker_scan_threads" {
             let instance = &self.context.instance;
             let threads = instance.variable_u64("esker_scan_threads") as usize;
