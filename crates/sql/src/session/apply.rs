@@ -435,6 +435,8 @@ impl Session {
             }
             None => {
                 self.end_applying();
+                // Of a statement that is not logged nothing else says that it is executed.
+                self.use_gtid_apart();
                 Ok(())
             }
         }

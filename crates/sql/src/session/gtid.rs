@@ -438,7 +438,7 @@ impl Session {
     }
 
     /// The GTID that the session owns, if it does, is that of a statement that is not in the binary log.
-    fn use_gtid_apart(&mut self) {
+    pub(super) fn use_gtid_apart(&mut self) {
         if self.context.gtid_next.owned().is_none() || self.is_applying() || self.in_transaction() {
             return;
         }
