@@ -397,7 +397,7 @@ fn tell_file_limit(globals: &Globals) {
     let Some(files) = esker_vfs::machine::open_files() else {
         return;
     };
-    if wanted > files {
+    if wanted > 0 && wanted != files {
         tracing::warn!("open_files_limit={wanted}: the system allows {files}");
     }
     globals.tell("open_files_limit", VarValue::UInt(files));
