@@ -1,9 +1,10 @@
 //! The dependency law of ARCHITECTURE.md, and what each crate must not touch.
 //!
-//! Neighbours: `prose` has the rules for heads, docs and comments, `asserts` counts asserted invariants, `errors` wants
-//! one constructor for a number, `rooms` has the laws inside crates.
+//! Neighbours: `effects` wants a test for every variable, `prose` has the rules for heads, docs and comments, `asserts`
+//! counts asserted invariants, `errors` wants one constructor for a number, `rooms` has the laws inside crates.
 
 mod asserts;
+mod effects;
 mod errors;
 mod prose;
 mod rooms;

@@ -244,6 +244,7 @@ fn old_passwords_are_not_taken_again() {
     root.run("ALTER USER a IDENTIFIED BY '3'; ALTER USER a IDENTIFIED BY '1'");
     root.run("ALTER USER a PASSWORD HISTORY DEFAULT PASSWORD REUSE INTERVAL 1 DAY; ALTER USER a IDENTIFIED BY '4'");
     assert_eq!(root.code("ALTER USER a IDENTIFIED BY '1'"), Some(3638));
+    // effect: password_history
     root.run("ALTER USER a PASSWORD REUSE INTERVAL DEFAULT; SET GLOBAL password_history = 1");
     assert_eq!(root.code("ALTER USER a IDENTIFIED BY '4'"), Some(3638));
     root.run("SET GLOBAL password_history = DEFAULT; ALTER USER a IDENTIFIED BY '4'");
@@ -298,6 +299,7 @@ fn the_current_password_is_asked_for() {
     );
     root.run("ALTER USER a PASSWORD REQUIRE CURRENT DEFAULT");
     a.run("SET PASSWORD = 's'");
+    // effect: password_require_current
     root.run("SET GLOBAL password_require_current = ON");
     assert_eq!(a.code("SET PASSWORD = 't'"), Some(3892));
     assert_eq!(code(&server, "a", "s"), 0);
@@ -340,6 +342,7 @@ fn two_passwords_log_in_until_the_old_one_is_discarded() {
 fn random_passwords_log_in() {
     let (server, _dir) = server();
     let mut root = server.connect();
+    // effect: generated_random_password_length
     root.run("SET generated_random_password_length = 30; SET GLOBAL generated_random_password_length = 30");
     let made =
         "CREATE USER a IDENTIFIED BY RANDOM PASSWORD, b@localhost IDENTIFIED BY RANDOM PASSWORD";

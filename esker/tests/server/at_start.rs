@@ -202,7 +202,7 @@ fn set_refuses_warns_or_works() {
                     assert!(warnings_of(&mut c).is_empty(), "{}", def.name);
                 }
             }
-            // These have tests of their own, and one that each is looked at somewhere.
+            // Their effects are seen in many places, which the architecture test `effects` knows.
             Effect::Works | Effect::Moot => (),
             Effect::Fact => panic!("{} can be set", def.name),
         }
@@ -250,6 +250,7 @@ fn every_setting_has_a_meaning_only_if_it_is_known() {
 
 #[test]
 fn nobody_writes_where_administrators_may_not() {
+    // effect: super_read_only
     let (server, _dir) = start(&["--super-read-only", "--read-only=OFF"]);
     let mut c = server.connect();
     let both = "SELECT CONCAT(@@read_only, @@super_read_only)";
@@ -311,6 +312,7 @@ fn the_servers_character_set_is_that_of_new_databases() {
 
 #[test]
 fn databases_are_shown_to_those_who_may_see_them() {
+    // effect: skip_show_database
     let (server, _dir) = start(&["--skip-show-database"]);
     server
         .connect()
@@ -332,6 +334,7 @@ fn a_file_of_statements_is_run_before_anybody_is_let_in() {
     write(
         "-- made at the start\nCREATE DATABASE IF NOT EXISTS d;\nCREATE TABLE IF NOT EXISTS d.t (a INT);\nINSERT INTO d.t VALUES (1);\nSELECT * FROM d.t;\nSET GLOBAL wait_timeout = 77",
     );
+    // effect: init_file
     let flag = format!("--init-file={}", file.display());
     let mut server = Server::start(dir.path(), &[&flag]);
     assert_eq!(
@@ -353,6 +356,7 @@ fn a_file_of_statements_is_run_before_anybody_is_let_in() {
 
 #[test]
 fn init_connect_is_run_for_all_but_administrators() {
+    // effect: init_connect
     let (server, _dir) = start(&["--init-connect=SET @a = 5; SET sql_safe_updates = 1"]);
     let mut root = server.connect();
     root.run("CREATE USER u@localhost");
@@ -375,6 +379,7 @@ fn init_connect_is_run_for_all_but_administrators() {
 
 #[test]
 fn files_are_read_and_written_in_their_folder_only() {
+    // effect: secure_file_priv
     let told = refused(&["--secure-file-priv=/nowhere".to_owned()]);
     assert!(told.contains("secure_file_priv names '/nowhere'"), "{told}");
     let (server, _dir) = start(&["--secure-file-priv=NULL"]);
@@ -385,6 +390,7 @@ fn files_are_read_and_written_in_their_folder_only() {
 
 #[test]
 fn a_lock_that_is_not_had_in_time_can_end_the_transaction() {
+    // effect: innodb_rollback_on_timeout
     for (flag, left) in [
         ("--innodb-rollback-on-timeout", "0"),
         ("--skip-innodb-rollback-on-timeout", "1"),
@@ -409,6 +415,7 @@ fn a_lock_that_is_not_had_in_time_can_end_the_transaction() {
 fn the_server_tells_the_truth_about_itself() {
     let dir = tempfile::tempdir().expect("folder");
     let tmp = dir.path().join("tmp");
+    // effect: tmpdir
     let flag = format!("--tmpdir={}", tmp.display());
     let server = Server::start(dir.path(), &[&flag]);
     let mut c = server.connect();
@@ -552,6 +559,7 @@ fn the_buffer_pool_is_the_memory_limit() {
     c.run("SET GLOBAL innodb_buffer_pool_size = 536870912");
     assert_eq!(c.value(both), "536870912|536870912");
     // MySQL's default is too little for everything together.
+    // effect: innodb_buffer_pool_size
     c.run("SET GLOBAL innodb_buffer_pool_size = 134217728");
     assert_eq!(c.value("SELECT @@esker_memory_limit"), "268435456");
 }
@@ -711,6 +719,7 @@ fn a_malformed_option_file_hides_no_other_complaint() {
 
 #[test]
 fn where_the_port_is_taken_no_database_is_made() {
+    // effect: port
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
     let port = taken.local_addr().expect("bound").port();
     let dir = tempfile::tempdir().expect("folder");
@@ -724,6 +733,11 @@ fn where_the_port_is_taken_no_database_is_made() {
     let told = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(told.contains("cannot listen on"), "{told}");
     assert!(!data.exists(), "{told}");
+    // effect: datadir
+    let elsewhere = dir.path().join("elsewhere");
+    let option = format!("--datadir={}", elsewhere.display());
+    let _server = Server::start(dir.path(), &[&option]);
+    assert!(elsewhere.join("wal").exists() && !data.exists());
 }
 
 #[test]

@@ -359,6 +359,7 @@ fn show_and_manage(args: &[&str]) {
     assert_numbered(&mut c);
     assert_shown(&mut server.connect(), &mut c);
     let purged = purge(&server, dir.path(), &mut c);
+    // effect: max_binlog_size
     c.run("SET GLOBAL max_binlog_size = 4096");
     c.run("SET SESSION binlog_transaction_compression = ON, foreign_key_checks = OFF");
     c.run("INSERT INTO t VALUES (4, REPEAT('x', 20000))");
@@ -609,6 +610,7 @@ fn large_transactions_stay_whole_in_files_that_decide() {
 fn large(more: &[&str]) {
     const BIG: &str = "INSERT INTO d.big SELECT NULL, REPEAT(n, 40) FROM d.n";
     let dir = tempfile::tempdir().expect("dir");
+    // effect: binlog_cache_size
     let args = [&ARGS[..], &["--binlog-cache-size=4096"], more].concat();
     let mut server = Server::start(dir.path(), &args);
     let mut c = server.connect();
@@ -629,6 +631,7 @@ fn large(more: &[&str]) {
     let used = "SHOW GLOBAL STATUS LIKE 'Binlog_cache_disk_use'";
     assert_eq!(c.lines(used), ["Binlog_cache_disk_use|5"]);
     // What is too large ends the statement, not the transaction.
+    // effect: max_binlog_cache_size
     c.run("SET GLOBAL max_binlog_cache_size = 8192; BEGIN; INSERT INTO d.n VALUES (2)");
     assert_eq!(c.code(BIG), Some(1197));
     c.run("INSERT INTO d.n VALUES (3); COMMIT");
@@ -710,6 +713,7 @@ pub fn statements(c: &mut Client) -> Vec<String> {
 
 #[test]
 fn a_branch_that_one_way_has_prepared_is_decided_in_the_other() {
+    // effect: esker_binlog_commit
     let dir = tempfile::tempdir().expect("dir");
     let args = [&ARGS[..], &[TWO_PHASE]].concat();
     let mut server = Server::start(dir.path(), &ARGS);

@@ -161,6 +161,7 @@ fn tables_in_memory_are_not_filled_where_they_are_made() {
         "SET GLOBAL gtid_mode = ON_PERMISSIVE; SET GLOBAL gtid_mode = OFF_PERMISSIVE; DROP TABLE m",
     );
     assert_eq!(c.code(create), Some(1786));
+    // effect: enforce_gtid_consistency
     c.run("SET GLOBAL enforce_gtid_consistency = WARN");
     c.run(create);
     assert_eq!(c.rows("SHOW WARNINGS").concat()[1].as_deref(), Some("1786"));

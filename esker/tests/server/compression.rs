@@ -233,6 +233,7 @@ fn what_the_server_does_not_allow_is_not_spoken() {
     assert_eq!(Raw::login(server.port, 0, 0).err(), Some(3922));
     assert_eq!(Raw::login(server.port, cap::COMPRESS, 0).err(), Some(3922));
     let mut c = Raw::login(server.port, cap::ZSTD_COMPRESSION, 3).expect("logs in");
+    // effect: protocol_compression_algorithms
     c.send(b"\x03SET GLOBAL protocol_compression_algorithms = 'uncompressed'");
     assert_eq!(c.read()[0], 0);
     // No offer, no compression.
@@ -295,6 +296,7 @@ fn transactions_are_compressed_as_hard_as_the_session_wants() {
     let text: String = words.collect();
     for (id, level) in [(1, 1), (2, 19), (3, 19)] {
         c.run(&format!(
+            // effect: binlog_transaction_compression_level_zstd
             "SET binlog_transaction_compression_level_zstd = {level}; INSERT INTO d.t VALUES ({id}, '{text}')"
         ));
     }

@@ -76,6 +76,7 @@ fn nowait_fails_at_once_in_every_position() {
         c.run("SET esker_ddl_lock_timeout = 1000");
         let both = statement.replacen(' ', " /*+ WAIT(1000) */ ", 1);
         assert_eq!(c.code(&both.replace("{}", "NOWAIT")), Some(1205), "{both}");
+        // effect: esker_ddl_lock_timeout
         c.run("SET esker_ddl_lock_timeout = 0");
         let plain = statement.replace(", {}", "").replace("{}", "");
         assert_eq!(c.code(&plain), Some(1205), "{plain}");
@@ -146,6 +147,7 @@ fn a_waiting_alter_stops_nobody_for_longer_than_the_window() {
     let (server, _dir) = server();
     let mut reader = reader(&server);
     let mut c = session(&server);
+    // effect: esker_ddl_window
     c.run("SET GLOBAL esker_ddl_window = 40");
     let mut ddl = session(&server);
     let altering = std::thread::spawn(move || ddl.run("ALTER TABLE t ADD COLUMN z INT DEFAULT 7"));

@@ -88,6 +88,7 @@ fn tables_of_other_engines_work() {
 #[test]
 fn a_setting_substitutes_every_engine() {
     let (server, _dir) = server(&[
+        // effect: esker_substitute_engines
         "--esker-substitute-engines=ON",
         "--default-storage-engine=MyISAM",
     ]);

@@ -152,6 +152,7 @@ fn the_scheduler_is_switched_off_and_on() {
     eventually("it waits for that", || {
         c.value(states) == "Daemon Waiting for next activation"
     });
+    // effect: event_scheduler
     c.run("SET GLOBAL event_scheduler = OFF");
     assert_eq!(c.value(states), "NULL");
     c.run("CREATE EVENT d.e ON SCHEDULE AT NOW() DO INSERT INTO d.t (what) VALUES ('e')");

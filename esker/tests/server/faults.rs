@@ -123,6 +123,7 @@ fn a_missing_or_cut_newest_segment_is_refused_and_the_advice_gives_a_sound_datab
         for part in [&*name, "LSN", "lost", "--force-recovery=point-in-time"] {
             assert!(error.contains(part), "{part}: {error}");
         }
+        // effect: esker_force_recovery
         let forced = [SMALL_LOG, &["--force-recovery=point-in-time"]].concat();
         server.set_args(&forced);
         server.restart();

@@ -83,6 +83,7 @@ fn a_read_only_server_refuses_what_changes_anything() {
     let (server, _dir) = server();
     let mut root = server.connect();
     let settings = [
+        // effect: read_only
         ("read_only", "--read-only"),
         ("super_read_only", "--super-read-only"),
     ];

@@ -232,6 +232,7 @@ fn broken_handshakes() {
 
 #[test]
 fn a_handshake_has_its_time() {
+    // effect: connect_timeout
     let (server, _dir) = server(&["--skip-ssl", "--connect-timeout=2"]);
     let mut silent = Raw::greeted(&server);
     let mut slow = Raw::greeted(&server);
@@ -321,6 +322,7 @@ fn prepares_beyond_the_limit_are_not_counted() {
     assert_eq!(prepared(), "Com_stmt_prepare|1");
     server
         .connect()
+        // effect: max_prepared_stmt_count
         .run("SET GLOBAL max_prepared_stmt_count = 1");
     raw.command(b"\x16SELECT 2");
     assert_eq!(raw.code(), 1461);
@@ -629,6 +631,7 @@ fn the_last_connection_is_for_administrators() {
     }
     drop((admin, second));
     eventually("there is room", || code(user()) == 0);
+    // effect: max_user_connections
     root.run("SET GLOBAL max_user_connections = 1");
     eventually("one of a user", || code(user()) == 1203);
     drop(first);
@@ -640,11 +643,13 @@ fn the_last_connection_is_for_administrators() {
 fn silence_ends_a_connection() {
     let (server, _dir) = server(&["--skip-ssl"]);
     let mut raw = Raw::root(&server);
+    // effect: wait_timeout
     raw.command(b"\x03SET wait_timeout = 1");
     assert_eq!(raw.code(), 0);
     assert_eq!(raw.code(), 4031);
     assert!(raw.is_closed());
     let mut raw = Raw::root(&server);
+    // effect: net_read_timeout
     raw.command(b"\x03SET net_read_timeout = 1");
     assert_eq!(raw.code(), 0);
     raw.send(&packet(0, b"\x03SELECT 1")[..7]);
@@ -652,6 +657,7 @@ fn silence_ends_a_connection() {
     assert!(raw.is_closed());
     // A client that takes nothing of a result that no buffer holds.
     let mut raw = Raw::root(&server);
+    // effect: net_write_timeout
     raw.command(b"\x03SET net_write_timeout = 1");
     assert_eq!(raw.code(), 0);
     raw.command(b"\x03SELECT REPEAT('x', 60000000)");

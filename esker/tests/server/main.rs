@@ -19,6 +19,7 @@ mod create_select;
 mod damaged;
 mod ddl_locks;
 mod drivers;
+mod effects;
 mod engines;
 mod events;
 mod explain;

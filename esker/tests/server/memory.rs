@@ -109,6 +109,7 @@ fn parser_max_mem_size_bounds_a_tree() {
     let mut c = server.connect();
     let text = format!("SELECT 1 IN ({}1)", list("1,", 400_000));
     assert_eq!(c.value(&text), "1");
+    // effect: parser_max_mem_size
     c.run("SET parser_max_mem_size = 10000000");
     match c.query(&text, &mut |_| ()) {
         Err(ClientError::Server(e)) => assert_eq!(

@@ -574,6 +574,7 @@ fn a_build_gives_way_where_processors_are_short() {
     let (mut without, mut with) = (String::new(), String::new());
     beside_busy_threads(|| {
         let begun = Instant::now();
+        // effect: esker_ddl_least_share
         c.run("SET GLOBAL esker_ddl_least_share = 100; ALTER TABLE t FORCE");
         without = c.value(PAUSES);
         c.run("SET GLOBAL esker_ddl_least_share = 50");

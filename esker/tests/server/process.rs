@@ -90,7 +90,9 @@ fn log_of(file: &Path) -> String {
 fn clients_come_in_by_a_unix_socket_too() {
     let dir = tempfile::tempdir().expect("folder");
     let socket = dir.path().join("esker.sock");
+    // effect: socket
     let flag = format!("--socket={}", socket.display());
+    // effect: require_secure_transport
     let mut server = Server::start(dir.path(), &[&flag, "--require-secure-transport=ON"]);
     let mut c = over(&socket);
     c.run("CREATE USER local@localhost IDENTIFIED BY 'pw'");
@@ -140,6 +142,7 @@ fn clients_come_in_by_a_unix_socket_too() {
 #[test]
 fn the_pid_file_is_there_while_the_server_runs() {
     let dir = tempfile::tempdir().expect("folder");
+    // effect: pid_file
     let mut server = Server::start(dir.path(), &["--pid-file=esker.pid"]);
     let file = dir.path().join("data/esker.pid");
     assert_eq!(log_of(&file), format!("{}\n", server.pid()));
@@ -234,6 +237,7 @@ fn a_log_that_is_rotated_loses_no_line() {
     server.stop();
     // A file that cannot be is told before anything is made.
     let refused = serve_command()
+        // effect: log_error
         .args(["--log-error=/nowhere/error.log", "--port=0"])
         .arg(format!("--datadir={}", dir.path().join("other").display()))
         .output()
@@ -249,6 +253,7 @@ fn a_log_that_is_rotated_loses_no_line() {
 #[test]
 fn the_log_can_be_lines_of_json() {
     let dir = tempfile::tempdir().expect("folder");
+    // effect: log_error_services
     let sink = "--log-error-services=log_filter_internal; log_sink_json";
     let mut server = Server::start(dir.path(), &[sink]);
     let refused = Client::connect("127.0.0.1", server.port, "nobody", "x", None);
@@ -354,6 +359,7 @@ fn settings_of_tls_hold_from_the_next_reload() {
     ] {
         assert_eq!(admin.code(statement), Some(code), "{statement}");
     }
+    // effect: tls_version
     admin.run("SET GLOBAL tls_version = 'TLSv1.2'");
     assert_eq!(status("Current_tls_version"), "TLSv1.2,TLSv1.3");
     assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.3"));
@@ -363,6 +369,7 @@ fn settings_of_tls_hold_from_the_next_reload() {
     assert_eq!(status("Current_tls_version"), "TLSv1.2");
     assert_eq!(encrypted(TlsMode::Required).as_deref(), Some("TLSv1.2"));
     // A certificate that is not there: what is in use stays, unless the statement says otherwise.
+    // effect: ssl_cert
     admin.run("SET GLOBAL ssl_cert = '/nothing.pem'");
     assert_eq!(admin.code("ALTER INSTANCE RELOAD TLS"), Some(3888));
     assert_eq!(status("Current_tls_cert"), "server-cert.pem");
@@ -402,6 +409,7 @@ fn audited(path: &Path, event: &str) -> Vec<serde_json::Value> {
 #[test]
 fn the_audit_log_has_logins_denials_and_statements_by_class() {
     let dir = tempfile::tempdir().expect("folder");
+    // effect: esker_audit_log
     let server = Server::start(dir.path(), &["--esker-audit-log=ON"]);
     let path = dir.path().join("data/audit.log");
     let mut c = server.connect();
@@ -456,6 +464,7 @@ fn the_audit_log_has_logins_denials_and_statements_by_class() {
     // Other classes, and a file that was renamed.
     let moved = dir.path().join("data/audit.log.1");
     std::fs::rename(&path, &moved).expect("renames");
+    // effect: esker_audit_log_events
     c.run("SET GLOBAL esker_audit_log_events = 'change,other,read'");
     c.run("FLUSH LOGS");
     c.run("INSERT INTO t VALUES (2), (3)");
@@ -533,6 +542,7 @@ fn logs_of_statements_are_tables_where_one_wants_them() {
     assert_eq!(file("slow.log"), "");
 
     // Both, and nothing at all.
+    // effect: log_output
     c.run("SET GLOBAL log_output = 'FILE,TABLE'");
     c.run("SELECT 'twice'");
     assert_eq!(logged(&mut c, "twice").len(), 1);
@@ -560,6 +570,7 @@ fn logs_of_statements_are_tables_where_one_wants_them() {
 fn slow_statements_and_all_statements_are_logged() {
     let dir = tempfile::tempdir().expect("folder");
     // Of two statements one is longer than the limit, and one is shorter, however slow the machine is.
+    // effect: slow_query_log, long_query_time
     let args = ["--slow-query-log=ON", "--long-query-time=3600"];
     let server = Server::start(dir.path(), &args);
     let file = |name: &str| log_of(&dir.path().join("data").join(name));
@@ -594,6 +605,7 @@ fn slow_statements_and_all_statements_are_logged() {
 
     // Whatever reads no index, or enough rows; statements of administrators only if they are asked for.
     c.run("CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)");
+    // effect: log_queries_not_using_indexes, min_examined_row_limit
     c.run("SET GLOBAL log_queries_not_using_indexes = ON; SET min_examined_row_limit = 3");
     c.run("SELECT 'a scan' FROM t WHERE b = 1; SELECT 'a key' FROM t WHERE a = 1");
     c.run("SELECT 'few rows' FROM t LIMIT 2");
@@ -601,6 +613,7 @@ fn slow_statements_and_all_statements_are_logged() {
         "SET GLOBAL log_queries_not_using_indexes = OFF; SELECT 'another scan' FROM t WHERE b = 1",
     );
     c.run("SET min_examined_row_limit = 0, long_query_time = 0");
+    // effect: log_slow_admin_statements
     c.run("ANALYZE TABLE t; SET GLOBAL log_slow_admin_statements = ON; CHECK TABLE t");
     c.run("SET long_query_time = DEFAULT");
     let slow = file("slow.log");
@@ -616,6 +629,7 @@ fn slow_statements_and_all_statements_are_logged() {
 
     // All statements, from now on; no password among them.
     assert_eq!(file("general.log"), "");
+    // effect: general_log
     c.run("SET GLOBAL general_log = ON");
     c.run("SELECT 'logged'");
     c.run("CREATE USER u IDENTIFIED BY 'a secret'");

@@ -66,6 +66,7 @@ fn segments(dir: &Path) -> usize {
 fn many_short_lives_do_not_fill_the_disk_with_log() {
     const LIVES: usize = 16;
     let dir = tempfile::tempdir().expect("folder");
+    // effect: esker_log_live_size
     let settings = ["--esker-log-segment-size=1M", "--esker-log-live-size=4M"];
     let mut server = Server::start(dir.path(), &settings);
     server

@@ -363,6 +363,7 @@ fn binlog_statements_need_rows_that_are_there() {
     assert_eq!(c.code(&statements[1]), Some(1062));
     c.run("DELETE FROM d.t");
     assert_eq!(c.code(&statements[2]), Some(1032));
+    // effect: rbr_exec_mode
     c.run("SET rbr_exec_mode = IDEMPOTENT");
     c.run(&statements[2]);
     c.run("INSERT INTO d.t VALUES (1, 7)");
@@ -370,6 +371,7 @@ fn binlog_statements_need_rows_that_are_there() {
     assert_eq!(c.lines("SELECT * FROM d.t"), ["1|1"]);
     c.run("SET rbr_exec_mode = STRICT; ALTER TABLE d.t MODIFY b BIGINT");
     assert_eq!(c.code(&statements[2]), Some(1677));
+    // effect: replica_type_conversions
     c.run("SET GLOBAL replica_type_conversions = 'ALL_NON_LOSSY'");
     c.run(&statements[2]);
     assert_eq!(c.lines("SELECT * FROM d.t"), ["1|2"]);

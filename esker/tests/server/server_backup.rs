@@ -275,6 +275,7 @@ fn backups_need_the_privilege_and_a_place_of_their_own() {
 #[test]
 fn a_limit_of_the_rate_holds_until_it_is_lifted() {
     let dir = tempfile::tempdir().expect("dir");
+    // effect: esker_backup_rate_limit
     let server = Server::start(dir.path(), &["--esker-backup-rate-limit=1"]);
     let mut client = server.connect();
     // In an extent: the log is not limited.
@@ -330,6 +331,7 @@ fn a_backup_gives_way_where_processors_are_short() {
         let begun = Instant::now();
         back_up(&mut client);
         without = client.value(pauses);
+        // effect: esker_backup_least_share
         client.run("SET GLOBAL esker_backup_least_share = 20");
         while client.value(pauses) == "0" && begun.elapsed() < PATIENCE {
             back_up(&mut client);

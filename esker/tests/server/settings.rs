@@ -327,6 +327,7 @@ for sql, wanted in [
     ("SET @a = 1", quiet),
     ("SET sql_mode = ''", quiet),
     ("SET GLOBAL time_zone = 'SYSTEM'", quiet),
+    # effect: session_track_system_variables
     ("SET session_track_system_variables = '*'",
      b"\0\0\0\2@\0\0\0#\0!\x1esession_track_system_variables\1*"),
     # MySQL sends an empty list here.
@@ -335,11 +336,13 @@ for sql, wanted in [
      b"\0\0\0\0@\0\0\0\x13\0\x11\ttime_zone\6+02:00"),
     ("SET autocommit = 1", quiet),
     ("SET sql_mode = ''", b"\0\0\0\2@\0\0\0\x0c\0\n\x08sql_mode\0"),
+    # effect: session_track_state_change
     ("SET session_track_state_change = ON", quiet),
     ("SET @b = 1", b"\0\0\0\2@\0\0\0\3\2\x011"),
     ("USE d", b"\0\0\0\2@\0\0\0\7\1\2\1d\2\x011"),
     ("PREPARE p FROM 'DO 1'", None),
     ("DEALLOCATE PREPARE p", b"\0\0\0\2@\0\0\0\3\2\x011"),
+    # effect: session_track_schema
     ("SET session_track_schema = OFF", b"\0\0\0\2@\0\0\0\3\2\x011"),
     ("USE d", b"\0\0\0\2@\0\0\0\3\2\x011"),
     ("SET session_track_state_change = OFF, session_track_schema = ON", quiet),
@@ -403,6 +406,7 @@ fn what_does_not_fit_goes_to_disk_and_is_counted() {
     ] {
         assert_eq!(counted(&mut c, name), 0, "{name}");
     }
+    // effect: sort_buffer_size, join_buffer_size, tmp_table_size
     c.run("SET sort_buffer_size = 32768, join_buffer_size = 16384, tmp_table_size = 16384");
     for (query, answer) in queries.iter().zip(&answers) {
         assert_eq!(c.lines(query)[0], *answer, "{query}");

@@ -302,6 +302,7 @@ fn statements_are_added_up_by_digest_and_command() {
         b.value("SELECT SUM(COUNT_BUCKET) > 5 FROM performance_schema.events_statements_histogram_global"),
         "1"
     );
+    // effect: esker_statement_statistics
     b.run("SET GLOBAL esker_statement_statistics = OFF");
     b.run("TRUNCATE performance_schema.events_statements_summary_by_digest");
     a.rows("SELECT v FROM t WHERE id = 1");

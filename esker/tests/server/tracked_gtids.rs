@@ -43,6 +43,7 @@ def run(sql, gtids, uuid=uuid):
     told = gtids_of(seen[-1])
     assert told == (gtids and uuid + ":" + gtids), (sql, told)
 run("CREATE DATABASE d", None)
+# effect: session_track_gtids
 run("CREATE TABLE d.t (a INT PRIMARY KEY)", None)
 run("SET session_track_gtids = OWN_GTID", None)
 run("INSERT INTO d.t VALUES (1)", "3")

@@ -247,6 +247,7 @@ fn who_is_refused_before_the_greeting_gets_no_sqlstate() {
 
 #[test]
 fn administrators_have_a_port_of_their_own() {
+    // effect: admin_address, admin_port, max_connections
     let port = crate::common::free_port();
     let (mut server, _dir) = server(&[
         "--max-connections=1",
@@ -281,6 +282,7 @@ fn regular_expressions_are_bounded() {
         c.code("SELECT REGEXP_LIKE('a', '((a{1000}){1000}){1000}')"),
         Some(3698)
     );
+    // effect: regexp_time_limit
     c.run("SET GLOBAL regexp_time_limit = 1");
     c.run("SET group_concat_max_len = 1000000");
     let long = "WITH RECURSIVE q AS (SELECT 1 n UNION ALL SELECT n + 1 FROM q WHERE n < 1000)
@@ -299,6 +301,7 @@ fn regular_expressions_are_bounded() {
         c.value("SELECT REGEXP_LIKE(REPEAT('ab', 100000), 'b{2}|(ab)+$')"),
         "1"
     );
+    // effect: regexp_stack_limit
     c.run("SET GLOBAL regexp_stack_limit = 1000");
     assert_eq!(c.code("SELECT REGEXP_LIKE('a', '(a|b){900}')"), Some(3698));
 }

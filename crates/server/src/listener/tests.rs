@@ -154,6 +154,7 @@ fn a_full_disk_stalls_the_binary_log_and_writers_when_the_log_reaches_its_limit(
     let kept = ask(&mut c, "SHOW BINARY LOGS").expect("a list");
     assert_eq!(kept, files[1..]);
     // A higher limit lets them on, and so does space.
+    // effect: esker_log_pinned_limit
     ask(&mut c, "SET GLOBAL esker_log_pinned_limit = 8388608").expect("it is set");
     let begun = Instant::now();
     while ask(&mut c, insert).is_err() {

@@ -524,6 +524,7 @@ fn a_row_that_is_missing_stops_the_channel_behind_what_was_before() {
         assert_eq!(replica.dump(), source.dump());
     }
     for (name, value) in [
+        // effect: replica_skip_errors
         ("slave_exec_mode", "IDEMPOTENT"),
         ("replica_skip_errors", "1032,1062"),
     ] {

@@ -364,6 +364,7 @@ fn memory_is_shown_by_cause_limited_and_refused() {
         number(s, &area("LIMIT_BYTES", "all")),
         number(s, "SELECT @@esker_memory_limit")
     );
+    // effect: esker_memory_limit
     run(s, "SET GLOBAL esker_memory_limit = 67108864").unwrap();
     assert_eq!(number(s, &area("LIMIT_BYTES", "all")), 64 << 20);
     assert!(number(s, &area("LIMIT_BYTES", "memtables")) < 32 << 20);
@@ -398,6 +399,8 @@ fn memory_is_shown_by_cause_limited_and_refused() {
 
 #[test]
 fn the_flush_policy_follows_its_variables() {
+    // effect: esker_log_flush_interval, esker_log_flush_transactions, esker_log_flush_bytes
+    // effect: esker_log_flush_in_flight, esker_log_flush_overlap
     let machine = SimEnv::new(4);
     let instance = testing::open(&machine, &[]);
     let policy = || instance.engine().flush_policy();

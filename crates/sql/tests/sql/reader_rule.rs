@@ -86,10 +86,48 @@ fn plain_reads_leave_out_what_is_not_durable() {
     assert_eq!(ok(&mut session(4), READ), update);
 }
 
+/// Without durable snapshots a plain read shows what is committed.
+#[test]
+fn plain_reads_may_show_what_is_not_durable() {
+    let machine = SimEnv::new(7);
+    let (instance, mut writer, commit) = begin_on(&machine);
+    await_durable(&writer, commit);
+    // effect: esker_durable_snapshots
+    ok(&mut writer, "SET GLOBAL esker_durable_snapshots = OFF");
+    machine.fs.hold_syncs();
+    let update = ok(&mut writer, "UPDATE d.t SET v = 2 WHERE id = 1");
+    let mut reader = Session::new(instance.clone(), client(2));
+    assert_eq!(ok(&mut reader, "SELECT v FROM d.t WHERE id = 1"), update);
+    machine.fs.release_syncs();
+}
+
+/// Locks of a commit that is not durable yet are free, or kept until it is.
+#[test]
+fn locks_are_released_early_if_they_are_to() {
+    // effect: esker_early_lock_release
+    for (setting, is_kept) in [("ON", false), ("OFF", true)] {
+        let machine = SimEnv::new(7);
+        let (instance, mut writer, commit) = begin_on(&machine);
+        ok(
+            &mut writer,
+            &format!("SET GLOBAL esker_early_lock_release = {setting}"),
+        );
+        await_durable(&writer, commit);
+        machine.fs.hold_syncs();
+        ok(&mut writer, "UPDATE d.t SET v = 2 WHERE id = 1");
+        let mut other = Session::new(instance.clone(), client(2));
+        ok(&mut other, "SET innodb_lock_wait_timeout = 1");
+        let (_, failed) = run(&mut other, "UPDATE d.t SET v = 3 WHERE id = 1");
+        assert_eq!(failed, is_kept, "{setting}");
+        machine.fs.release_syncs();
+    }
+}
+
 /// Everything acknowledged without being durable is seen when durable snapshots begin.
 #[test]
 fn asynchronous_commits_are_seen_after_it_ends() {
     let (instance, mut writer, _) = begin_on(&SimEnv::new(7));
+    // effect: esker_async_commit
     ok(&mut writer, "SET GLOBAL esker_async_commit = ON");
     let update = ok(&mut writer, "UPDATE d.t SET v = 2 WHERE id = 1");
     let mut reader = Session::new(instance.clone(), client(2));

@@ -73,6 +73,7 @@ fn files_are_shown_inspected_and_kept_within_a_limit() {
         "{last}"
     );
 
+    // effect: esker_binlog_space_limit
     c.run("SET GLOBAL esker_binlog_space_limit = 100000");
     let left = c.rows("SHOW BINARY LOGS");
     let total: u64 = left

@@ -51,11 +51,13 @@ fn roles_are_granted_activated_and_revoked() {
         root.lines("SHOW GRANTS FOR giver")[1],
         "GRANT `r`@`%` TO `giver`@`%`"
     );
+    // effect: activate_all_roles_on_login
     root.run("SET GLOBAL activate_all_roles_on_login = ON");
     assert_eq!(
         connect_as(&server, "giver").value("SELECT CURRENT_ROLE()"),
         "`r`@`%`"
     );
+    // effect: mandatory_roles
     root.run("SET GLOBAL activate_all_roles_on_login = OFF; SET GLOBAL mandatory_roles = 's'");
     let mut giver = connect_as(&server, "giver");
     assert_eq!(giver.value("SELECT CURRENT_ROLE()"), "`s`@`%`");
@@ -95,6 +97,7 @@ fn mandatory_roles_are_everybodys_once_they_exist() {
     assert_eq!(root.code("DROP ROLE later"), Some(1396));
     root.run("CREATE ROLE later");
     assert_eq!(root.code("DROP ROLE later"), Some(3628));
+    // effect: activate_mandatory_roles
     root.run("SET GLOBAL activate_mandatory_roles = OFF");
     let mut u = connect_as(&server, "u");
     assert_eq!(u.value("SELECT CURRENT_ROLE()"), "`own`@`%`");
@@ -255,12 +258,14 @@ fn proxies_act_as_the_account_they_stand_for() {
     let who = "SELECT CONCAT_WS(' ', USER(), CURRENT_USER(), IFNULL(@@proxy_user, 'NULL'))";
     let own = "emp@localhost emp@% NULL";
     assert_eq!(connect_as(&server, "emp").value(who), own);
+    // effect: check_proxy_users
     root.run("SET GLOBAL check_proxy_users = ON");
     assert_eq!(
         connect_as(&server, "emp").value(who),
         own,
         "not of its plugin"
     );
+    // effect: caching_sha2_password_proxy_users
     root.run("SET GLOBAL caching_sha2_password_proxy_users = ON");
     let mut emp = connect_as(&server, "emp");
     assert_eq!(emp.value(who), "emp@localhost dev@% 'emp'@'%'");

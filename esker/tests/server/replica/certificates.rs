@@ -9,7 +9,7 @@ use rcgen::{
 };
 
 use super::{REPLICA, SOURCE, catch_up, change, contents, status, write};
-use crate::common::{Ask, Server, eventually};
+use crate::common::{Ask, Server, eventually, output, python};
 
 /// Number of the certificates that an authority signs.
 const SERIAL: u64 = 7;
@@ -142,6 +142,7 @@ fn a_replica_shows_the_certificate_that_its_account_requires() {
     let client = own.sign(dir.path(), "replica");
     let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
     let tls = [
+        // effect: ssl_ca, ssl_key
         option("ssl-ca", &own.file),
         option("ssl-cert", &server.0),
         option("ssl-key", &server.1),
@@ -189,5 +190,46 @@ fn a_replica_shows_the_certificate_that_its_account_requires() {
             eventually("it is refused", || status(&mut there)[34] != "0");
         }
         there.run("STOP REPLICA");
+    }
+}
+
+/// A list of void certificates is heeded by who is connected to as by who connects.
+#[test]
+fn who_shows_a_void_certificate_is_not_let_in() {
+    const LOGIN: &str = r#"
+import sys, pymysql
+shown = {"ca": sys.argv[2], "cert": sys.argv[3], "key": sys.argv[4], "check_hostname": False}
+try:
+    pymysql.connect(host="127.0.0.1", port=int(sys.argv[1]), user="root", ssl=shown)
+    print("in", end="")
+except (OSError, pymysql.err.OperationalError):
+    print("out", end="")
+"#;
+    if python().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let own = Authority::new(dir.path(), "authority");
+    let (server, client) = (
+        own.sign(dir.path(), "source"),
+        own.sign(dir.path(), "client"),
+    );
+    let void = dir.path().join("void.pem");
+    std::fs::write(&void, own.revoke()).expect("written");
+    let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
+    let tls = [
+        option("ssl-ca", &own.file),
+        option("ssl-cert", &server.0),
+        option("ssl-key", &server.1),
+        // effect: ssl_crl
+        option("ssl-crl", &void),
+    ];
+    for (count, end) in [(3, "in"), (4, "out")] {
+        let options: Vec<&str> = tls[..count].iter().map(|o| &**o).collect();
+        let server = Server::start(&dir.path().join(end), &options);
+        let mut login = python().expect("Python");
+        login.args(["-c", LOGIN, &server.port.to_string()]);
+        login.args([&own.file, &client.0, &client.1]);
+        assert_eq!(output(&mut login), end);
     }
 }

@@ -171,6 +171,7 @@ fn events_are_those_that_mysql_writes() {
     assert_eq!(kinds(both), ["Delete_rows", "Update_rows"]);
     // Columns that an INSERT leaves to a constant default are in no minimal image.
     let full = row_events(&mut c, "INSERT INTO d.r (id, u) VALUES (20, 20)");
+    // effect: binlog_row_image
     c.run("SET binlog_row_image = MINIMAL");
     let minimal = row_events(&mut c, "INSERT INTO d.r (id, u) VALUES (21, 21)");
     assert!(minimal[0].1 + 30 < full[0].1, "{minimal:?} {full:?}");

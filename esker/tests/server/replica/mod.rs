@@ -4,8 +4,8 @@
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
 //! the source say, `own_rules` what only those of the replica say, `events` those by the clock, `failover` other
 //! sources, `modes` what gtid_mode says, `options` those of CHANGE REPLICATION SOURCE, `rules` what channels leave out,
-//! and where they stop, `stages` what is shown of a channel, `threads` its threads in the process list, `unlogged`
-//! servers without a binary log.
+//! and where they stop, `settings` what variables are for, `stages` what is shown of a channel, `threads` its threads
+//! in the process list, `unlogged` servers without a binary log.
 
 mod certificates;
 mod differences;
@@ -17,6 +17,7 @@ mod options;
 mod own_rules;
 mod roles;
 mod rules;
+mod settings;
 mod sources;
 mod stages;
 mod threads;

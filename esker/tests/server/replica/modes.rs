@@ -167,6 +167,7 @@ fn gtids_are_not_turned_on_while_a_session_goes_without() {
     assert_eq!(c.lines("SELECT @@GLOBAL.gtid_mode"), ["ON_PERMISSIVE"]);
     c.run("SET GLOBAL enforce_gtid_consistency = WARN");
     assert_eq!(c.code("SET GLOBAL gtid_mode = ON"), Some(3111));
+    // effect: gtid_mode
     c.run("SET GLOBAL enforce_gtid_consistency = ON; SET GLOBAL gtid_mode = ON");
     assert_eq!(
         c.code("SET GLOBAL enforce_gtid_consistency = OFF"),

@@ -130,6 +130,7 @@ fn heartbeats_that_are_too_short_or_too_long_are_warned_of() {
             None,
             "50.000",
         ),
+        // effect: replica_net_timeout
         ("SET GLOBAL replica_net_timeout = 50", None, "50.000"),
         (
             "SET GLOBAL replica_net_timeout = 49",

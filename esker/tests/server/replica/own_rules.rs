@@ -100,6 +100,7 @@ fn a_channel_that_runs_follows_replica_exec_mode() {
     let (mut there, mut here) = (source.connect(), replica.connect());
     there.run("INSERT INTO d.t (id) VALUES (10), (11), (12)");
     follow(&mut there, &mut here);
+    // effect: replica_exec_mode
     here.run("DELETE FROM d.t WHERE id >= 10; SET GLOBAL replica_exec_mode = IDEMPOTENT");
     there.run("DELETE FROM d.t WHERE id = 10");
     follow(&mut there, &mut here);

@@ -179,6 +179,7 @@ fn a_source_whose_files_decide_waits_for_a_semi_synchronous_replica() {
 }
 
 fn waits_for_a_replica(more: &[&str]) {
+    // effect: rpl_semi_sync_replica_enabled
     let dir = tempfile::tempdir().expect("folder");
     let mut source = source_with(dir.path(), more);
     let mut c = source.connect();
@@ -301,6 +302,7 @@ fn start_replica_may_say_who_and_how_far() {
 /// A relay log that is gone, or torn, is fetched again, also if the two threads are started one by one.
 #[test]
 fn a_relay_log_that_is_lost_is_fetched_again() {
+    // effect: relay_log_purge
     let dir = tempfile::tempdir().expect("folder");
     let source = source(dir.path());
     for how in [AUTO, "SOURCE_LOG_FILE = '', SOURCE_LOG_POS = 4"] {

@@ -166,6 +166,7 @@ fn sessions_without_a_binary_log_use_gtids_up() {
     c.run("INSERT INTO d.t VALUES (4, 4)");
     let gtids = |list: &str| format!("{FOREIGN}:{list}");
     assert_eq!(executed(&mut c), gtids("5:7:9:11:13"));
+    // effect: gtid_purged
     c.run(&format!("SET GLOBAL gtid_purged = '+{FOREIGN}:1-3'"));
     let overlap = format!("SET GLOBAL gtid_purged = '+{FOREIGN}:3-4'");
     assert_eq!(c.code(&overlap), Some(3546));

@@ -16,6 +16,7 @@ fn a_file_that_is_full_and_a_replica_that_comes_back_hold_nobody_up() {
     let server = Server::start(dir.path(), &args);
     let mut c = server.connect();
     c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY, b BLOB)");
+    // effect: rpl_semi_sync_source_enabled
     c.run("SET GLOBAL rpl_semi_sync_source_enabled = ON");
     let mut replica = consumer(&server);
     replica.run("SET @rpl_semi_sync_replica = 1");
@@ -120,6 +121,7 @@ fn what_was_acknowledged_before_a_reset_is_nothing() {
         writer.join().expect("the writer goes on");
     });
     // Two connections of one replica are one replica.
+    // effect: rpl_semi_sync_source_wait_for_replica_count
     c.run("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 2");
     let waiting = "SHOW STATUS LIKE 'Rpl_semi_sync_source_wait_sessions'";
     std::thread::scope(|scope| {
@@ -141,6 +143,7 @@ fn what_was_acknowledged_before_a_reset_is_nothing() {
         other.acknowledge("binlog.000003", end);
         writer.join().expect("the writer goes on");
     });
+    // effect: rpl_semi_sync_source_timeout
     c.run("SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 1; SET GLOBAL rpl_semi_sync_source_timeout = 50");
     c.run("RESET BINARY LOGS AND GTIDS; CREATE TABLE d.u (a INT)");
     let status = "SHOW STATUS LIKE 'Rpl_semi_sync_source_status'";

@@ -1,0 +1,169 @@
+//! Settings of replicas and of sources that a test elsewhere does not see.
+
+use crate::common::{Ask, Server, eventually};
+
+use super::{REPLICA, SOURCE, catch_up, change, contents, follow, source, write};
+
+const AUTO: &str = "SOURCE_AUTO_POSITION = 1";
+
+/// A replica of `source` below `dir`, with more settings.
+fn replica_of(source: &Server, dir: &std::path::Path, more: &[&str]) -> Server {
+    let replica = Server::start(&dir.join("replica"), &[&REPLICA[..], more].concat());
+    change(&mut replica.connect(), source.port, AUTO);
+    replica.connect().run("START REPLICA");
+    replica
+}
+
+/// Kinds of the events in the first file of the binary log.
+fn kinds(server: &Server) -> Vec<String> {
+    let rows = server.connect().rows("SHOW BINLOG EVENTS");
+    rows.into_iter().filter_map(|row| row[2].clone()).collect()
+}
+
+#[test]
+fn what_is_applied_is_logged_if_it_is_to() {
+    // effect: log_replica_updates
+    for (setting, logged) in [("ON", true), ("OFF", false)] {
+        let dir = tempfile::tempdir().expect("folder");
+        let source = source(dir.path());
+        let replica = replica_of(
+            &source,
+            dir.path(),
+            &[&format!("--log-replica-updates={setting}")],
+        );
+        write(&mut source.connect(), 0..3);
+        follow(&mut source.connect(), &mut replica.connect());
+        assert_eq!(
+            kinds(&replica).iter().any(|kind| kind == "Write_rows"),
+            logged
+        );
+    }
+}
+
+#[test]
+fn relay_logs_have_their_names_and_sizes() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    // effect: relay_log, relay_log_index, max_relay_log_size
+    let names = [
+        "--relay-log=own",
+        "--relay-log-index=list",
+        "--relay-log-purge=OFF",
+        "--max-relay-log-size=4096",
+    ];
+    let replica = replica_of(&source, dir.path(), &names);
+    write(&mut source.connect(), 0..100);
+    catch_up(&replica, &contents(&mut source.connect()));
+    let files = std::fs::read_dir(dir.path().join("replica/data")).expect("folder");
+    let named: Vec<String> = files
+        .map(|file| {
+            file.expect("file")
+                .file_name()
+                .into_string()
+                .expect("a name")
+        })
+        .filter(|name| name.starts_with("own.") || name.starts_with("list"))
+        .collect();
+    assert!(named.contains(&"list.index".to_owned()), "{named:?}");
+    // More than a hundred transactions of some hundred bytes.
+    assert!(named.len() > 4, "{named:?}");
+}
+
+#[test]
+fn a_replica_says_where_it_is() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    // effect: report_host, report_port
+    let place = ["--report-host=here.example", "--report-port=4444"];
+    let _replica = replica_of(&source, dir.path(), &place);
+    let mut c = source.connect();
+    let listed = |c: &mut esker_server::client::Client| c.lines("SHOW REPLICAS").concat();
+    eventually("it is listed", || {
+        listed(&mut c).starts_with("2|here.example|4444|1|")
+    });
+}
+
+#[test]
+fn a_replica_begins_with_the_server_unless_it_is_not_to() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let mut replica = replica_of(&source, dir.path(), &[]);
+    let threads = "SELECT COUNT(*) FROM performance_schema.replication_connection_status WHERE service_state <> 'OFF'";
+    // effect: skip_replica_start
+    for (setting, running) in [
+        ("--skip-replica-start=OFF", "1"),
+        ("--skip-replica-start=ON", "0"),
+    ] {
+        replica.stop();
+        replica.set_args(&[&REPLICA[..], &[setting]].concat());
+        replica.restart();
+        let mut c = replica.connect();
+        eventually(setting, || c.value(threads) == running);
+    }
+}
+
+/// Bytes that the source sends of a large text.
+#[test]
+fn replicas_ask_for_compression() {
+    // effect: replica_compressed_protocol
+    let sent = |setting: &str| {
+        let dir = tempfile::tempdir().expect("folder");
+        let source = source(dir.path());
+        let setting = format!("--replica-compressed-protocol={setting}");
+        let replica = replica_of(&source, dir.path(), &[&setting]);
+        let mut c = source.connect();
+        c.run("CREATE TABLE d.l (v LONGTEXT); INSERT INTO d.l VALUES (REPEAT('replica', 100000))");
+        follow(&mut c, &mut replica.connect());
+        let line = c.value("SHOW GLOBAL STATUS LIKE 'Bytes_sent'");
+        line.rsplit('|')
+            .next()
+            .and_then(|text| text.parse::<u64>().ok())
+            .expect("a number")
+    };
+    assert!(sent("OFF") > 700_000);
+    assert!(sent("ON") < 200_000);
+}
+
+#[test]
+fn so_many_workers_apply() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = replica_of(&source, dir.path(), &[]);
+    let mut c = replica.connect();
+    let workers = "SELECT COUNT(*) FROM performance_schema.replication_applier_status_by_worker";
+    eventually("the default", || c.value(workers) == "4");
+    // effect: replica_parallel_workers
+    c.run("STOP REPLICA; SET GLOBAL replica_parallel_workers = 7; START REPLICA");
+    eventually("more", || c.value(workers) == "7");
+}
+
+#[test]
+fn a_transaction_that_waits_for_too_long_stops_the_replica() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    source.connect().run("INSERT INTO d.t VALUES (1, 1)");
+    let replica = replica_of(&source, dir.path(), &["--innodb-lock-wait-timeout=1"]);
+    let (mut c, mut holder) = (replica.connect(), replica.connect());
+    follow(&mut source.connect(), &mut c);
+    // effect: replica_transaction_retries
+    c.run("SET GLOBAL replica_transaction_retries = 0");
+    holder.run("BEGIN; SELECT * FROM d.t WHERE id = 1 FOR UPDATE");
+    source.connect().run("UPDATE d.t SET v = 10 WHERE id = 1");
+    eventually("it has stopped", || super::status(&mut c)[36] == "1205");
+    c.run("SET GLOBAL replica_transaction_retries = DEFAULT; START REPLICA");
+    holder.run("ROLLBACK");
+    follow(&mut source.connect(), &mut c);
+}
+
+#[test]
+fn a_source_waits_for_replicas_although_there_are_none() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(dir.path(), &SOURCE);
+    let mut c = server.connect();
+    let status = "SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_source_status'";
+    c.run("SET GLOBAL rpl_semi_sync_source_enabled = ON");
+    assert_eq!(c.value(status), "Rpl_semi_sync_source_status|ON");
+    // effect: rpl_semi_sync_source_wait_no_replica
+    c.run("SET GLOBAL rpl_semi_sync_source_wait_no_replica = OFF");
+    eventually("none is waited for", || c.value(status).ends_with("|OFF"));
+}
