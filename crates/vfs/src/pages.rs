@@ -21,18 +21,25 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 /// foresee.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(LINE_BYTES) {
+        prefetch_line(line.as_ptr());
+    }
+}
+
+/// The same for what lies in one line of the cache; nothing need be there.
+#[inline]
+pub fn prefetch_line(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: the address is that of a byte that is there; and at any address this reads and changes nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+        // SAFETY: at any address this reads and changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = address;
 }
 
 /// Bytes that processors of today have in their caches together.
-#[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
 /// Bytes of regions that somebody uses.

@@ -28,7 +28,7 @@ use super::spill::Spills;
 use super::spiller::{SpillJob, Spiller};
 use super::{OwnTables, OwnWrites};
 use crate::extent::{FoundIn, Store};
-use crate::memtable::MemEntry;
+use crate::memtable::{GROUP, Insert, MemEntry};
 use crate::pool::ScanPool;
 use crate::tree::{StagedExtents, Tree};
 use crate::{EngineError, LATEST, MAX_KEY_BYTES, MAX_VALUE_BYTES, Op, Result, Seq, TreeId};
@@ -448,13 +448,35 @@ impl WriteSet {
         writes: &TreeWrites,
         mut each: impl FnMut(Op, &[u8], &[u8]),
     ) {
-        let mut previous: Option<&[u8]> = None;
-        let in_order = writes.table.in_order();
-        for (key, entry) in in_order.iter() {
-            if previous != Some(key) && !is_dead(&self.dead, entry.seq) {
-                each(entry.op, key, entry.value);
-                previous = Some(key);
+        self.for_each_live_group(writes, |group| {
+            for (key, op, value) in group {
+                each(*op, key, value);
             }
+        });
+    }
+
+    /// The same, several at once.
+    pub(crate) fn for_each_live_group(
+        &self,
+        writes: &TreeWrites,
+        mut each: impl FnMut(&[Insert<'_>]),
+    ) {
+        let in_order = writes.table.in_order();
+        let mut group: SmallVec<[Insert<'_>; GROUP]> = SmallVec::new();
+        let mut previous: Option<&[u8]> = None;
+        for (key, entry) in in_order.iter() {
+            if previous == Some(key) || is_dead(&self.dead, entry.seq) {
+                continue;
+            }
+            previous = Some(key);
+            group.push((key, entry.op, entry.value));
+            if group.len() == GROUP {
+                each(&group);
+                group.clear();
+            }
+        }
+        if !group.is_empty() {
+            each(&group);
         }
     }
 

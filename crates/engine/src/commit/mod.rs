@@ -198,8 +198,8 @@ pub(crate) fn insert_writes(background: &dyn Background, writes: &WriteSet, star
     for tree_writes in writes.logged() {
         let bytes = with_active(&tree_writes.tree, start, seq, |table| {
             let mut ascending = table.ascending();
-            writes.for_each_live(tree_writes, |op, key, value| {
-                let inserted = ascending.insert(key, seq, op, value);
+            writes.for_each_live_group(tree_writes, |group| {
+                let inserted = ascending.insert_group(group, seq);
                 debug_assert!(inserted, "a commit writes a key once");
             });
             take_out_of_tombstones(tree_writes, writes);

@@ -26,6 +26,10 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+use esker_vfs::pages::prefetch_line;
+use smallvec::SmallVec;
+
+use super::GROUP;
 use super::skiplist::{Node, NodeRef};
 use crate::hash::fold_bytes;
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize};
@@ -108,6 +112,27 @@ impl KeyIndex {
             ) {
                 Ok(_) => return,
                 Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Asks for what a search for each of these keys looks at: their slots in the two generations that have most of the
+    /// nodes, and then the first nodes of the chains (group prefetching, as `extent::multi_get` does it).
+    pub(super) fn approach<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        let current = self.current.load(Ordering::Acquire);
+        let generations = &self.generations[current.saturating_sub(1)..=current];
+        let hashes: SmallVec<[u64; GROUP]> = keys.map(hash).collect();
+        for slots in generations.iter().filter_map(OnceLock::get) {
+            for hash in &hashes {
+                prefetch_line(ptr::from_ref(&slots[slot_of(*hash, slots.len())]).cast());
+            }
+        }
+        for slots in generations.iter().filter_map(OnceLock::get) {
+            for hash in &hashes {
+                let first = slots[slot_of(*hash, slots.len())].load(Ordering::Relaxed);
+                if first.addr() & filter_bit(*hash) != 0 {
+                    prefetch_line(node_of(first).cast());
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 //! turns the latter into extents. A transaction's own write set is a memtable too (`txn::write_set`).
 //!
 //! Parts: `arena` (memory) → `skiplist` (order) with `versions` (of one key) and `key_index` (single keys) → `pins`
-//! (who inserts) → [`Memtable`] (life cycle) → `iter`.
+//! (who inserts) → [`Memtable`] (life cycle) → `iter`. `approach` goes before inserts of many keys.
 //!
 //! **Invariants**
 //! - Nothing is removed or changed: a reader sees at least what was there when it began.
@@ -13,6 +13,7 @@
 //! - Before a version is inserted under a pin, `first_lsn` is at or below the start of its record and `max_seq` at or
 //!   above its sequence.
 
+mod approach;
 mod arena;
 #[cfg(test)]
 mod interleaving_tests;
@@ -44,6 +45,16 @@ pub struct MemEntry<'a> {
     pub value: &'a [u8],
 }
 
+/// Versions that are inserted together: whose places are approached at once.
+pub(crate) const GROUP: usize = 16;
+/// Fewer are inserted one after the other.
+const LEAST_GROUP: usize = 4;
+/// Smaller tables are in the processor's caches.
+const LEAST_ENTRIES: u64 = if cfg!(test) { 64 } else { 4096 };
+
+/// What is inserted: a key and its new version.
+pub(crate) type Insert<'a> = (&'a [u8], Op, &'a [u8]);
+
 /// Inserts into a memtable in the order of keys.
 pub(crate) struct Ascending<'t> {
     table: &'t Memtable,
@@ -52,9 +63,27 @@ pub(crate) struct Ascending<'t> {
 
 impl Ascending<'_> {
     /// As [`Memtable::insert`]; the key is greater than that of the call before.
-    pub(crate) fn insert(&mut self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
+    fn insert(&mut self, key: &[u8], seq: Seq, op: Op, value: &[u8]) -> bool {
         let (table, splice) = (self.table, &mut self.splice);
         table.insert_at(splice, key, seq, (op, value))
+    }
+
+    /// Inserts several versions of one sequence; true if none was there.
+    pub(crate) fn insert_group(&mut self, group: &[Insert<'_>], seq: Seq) -> bool {
+        debug_assert!(group.len() <= GROUP);
+        let list = &self.table.list;
+        let approaches = group.len() >= LEAST_GROUP && list.entries() >= LEAST_ENTRIES;
+        if approaches {
+            list.index.approach(group.iter().map(|(key, ..)| *key));
+        }
+        let mut are_new = true;
+        for (nth, (key, op, value)) in group.iter().enumerate() {
+            are_new &= self.insert(key, seq, *op, value);
+            if nth == 0 && approaches && self.splice.is_far(group[group.len() - 1].0) {
+                list.approach_places(group[1..].iter().map(|(key, ..)| *key));
+            }
+        }
+        are_new
     }
 }
 

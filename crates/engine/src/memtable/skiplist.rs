@@ -35,7 +35,7 @@ use crate::sync::{AtomicPtr, AtomicU64};
 use crate::{Op, Seq};
 
 /// Levels: with one node in four rising, 12 levels serve 4^12 = 16 million entries.
-const MAX_HEIGHT: usize = 12;
+pub(super) const MAX_HEIGHT: usize = 12;
 
 #[repr(C)]
 pub(super) struct Node {
@@ -135,7 +135,7 @@ impl NodeRef {
 
     /// Compares this node with a place in the order.
     #[inline]
-    fn compare(&self, at: &Place<'_>) -> Cmp {
+    pub(super) fn compare(&self, at: &Place<'_>) -> Cmp {
         let node = self.header();
         if node.prefix != at.prefix {
             return node.prefix.cmp(&at.prefix);
@@ -214,8 +214,15 @@ impl Entry {
     }
 }
 
+/// Where a node has its link of a level, whether or not there is a node.
+#[inline]
+pub(super) fn link_address(node: *const Node, level: usize) -> *const u8 {
+    let offset = size_of::<Node>() + level * size_of::<AtomicPtr<Node>>();
+    node.cast::<u8>().wrapping_add(offset)
+}
+
 /// A place in the order: before the version (`key`, `seq`) if there is one.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     prefix: u64,
     key: &'a [u8],
     seq: Seq,
@@ -223,7 +230,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     #[inline]
-    fn new(key: &'a [u8], seq: Seq) -> Self {
+    pub(super) fn new(key: &'a [u8], seq: Seq) -> Self {
         Place {
             prefix: prefix_of(key),
             key,
@@ -253,6 +260,9 @@ pub(super) struct Splice {
     is_whole: bool,
 }
 
+/// A key lies so many nodes behind a place, or it is near: one node in four rises, and this is two levels up.
+const NEAR_LEVEL: usize = 2;
+
 impl Splice {
     pub(super) fn new() -> Self {
         Splice {
@@ -260,6 +270,13 @@ impl Splice {
             after: [ptr::null_mut(); MAX_HEIGHT],
             is_whole: false,
         }
+    }
+
+    /// Does a key lie so far behind the last place that a search from there meets nodes which are not in the caches?
+    pub(super) fn is_far(&self, key: &[u8]) -> bool {
+        let place = Place::new(key, Seq::MAX);
+        let behind = NodeRef::from_link(self.after[NEAR_LEVEL]);
+        self.is_whole && behind.is_some_and(|node| node.compare(&place) == Cmp::Less)
     }
 }
 
@@ -271,7 +288,7 @@ pub(super) struct SkipList {
     entries: AtomicU64,
     /// Heights that were drawn for nodes.
     heights: AtomicU64,
-    index: KeyIndex,
+    pub(super) index: KeyIndex,
     arena: Arena,
 }
 
@@ -451,7 +468,7 @@ impl SkipList {
     }
 
     #[inline]
-    fn following(&self, before: Option<NodeRef>, level: usize) -> *mut Node {
+    pub(super) fn following(&self, before: Option<NodeRef>, level: usize) -> *mut Node {
         self.link(before, level).load(Ordering::Acquire)
     }
 

@@ -145,9 +145,14 @@ fn sorted_batches_of_several_threads_meet() {
             scope.spawn(move || {
                 for round in 0..40 {
                     let mut ascending = table.ascending();
-                    for n in (0..200).filter(|n| (n + round) % 3 != thread % 3) {
-                        let key = key(thread, round, n);
-                        assert!(ascending.insert(&key, 1 + round, Op::Put, &key));
+                    let keys = (0..200).filter(|n| (n + round) % 3 != thread % 3);
+                    let keys: Vec<_> = keys.map(|n| key(thread, round, n)).collect();
+                    for group in keys.chunks(1 + round as usize % GROUP) {
+                        let group: Vec<Insert<'_>> = group
+                            .iter()
+                            .map(|key| (&key[..], Op::Put, &key[..]))
+                            .collect();
+                        assert!(ascending.insert_group(&group, 1 + round));
                     }
                     // All of them again, newer.
                     let mut ascending = table.ascending();
