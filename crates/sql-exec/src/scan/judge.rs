@@ -23,7 +23,7 @@ pub(crate) enum Verdict {
 #[inline]
 pub(crate) fn assign(slot: &mut Value, value: ValueRef<'_>) {
     match (slot, value) {
-        (Value::Str(old), ValueRef::Str(new)) => {
+        (Value::Str(old), ValueRef::Str(new)) | (Value::Json(old), ValueRef::Json(new)) => {
             old.clear();
             old.extend_from_slice(new);
         }

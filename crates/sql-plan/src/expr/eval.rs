@@ -11,7 +11,7 @@ use std::ops::Deref;
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_types::cmp::{self, CmpKind};
 use esker_types::ctx::Work;
-use esker_types::func::{FuncFlags, FuncTypes, SeededRand, merge};
+use esker_types::func::{FuncDef, FuncFlags, FuncTypes, SeededRand, merge};
 use esker_types::{EvalCtx, SqlError, SqlResult, SqlType, TypeKind, Value, arith, cast};
 use smallvec::SmallVec;
 
@@ -163,12 +163,17 @@ impl Expr {
         if call.def.flags.has(FuncFlags::REPEATS) {
             return call.repeat(row, env);
         }
-        let mut args: SmallVec<[Value; 4]> = SmallVec::new();
+        let (call, compute): (&FuncCall, Kernel) = match call.unquotes() {
+            Some(extract) => (extract, FuncDef::call_unquoted),
+            None => (call, FuncDef::call),
+        };
+        let mut args: SmallVec<[Val<'_>; 4]> = SmallVec::new();
         for arg in &call.args {
-            args.push(arg.eval(row, env)?);
+            args.push(arg.eval_ref(row, env)?);
         }
+        let lent: SmallVec<[&Value; 4]> = args.iter().map(|arg| &**arg).collect();
         let types = FuncTypes::new(&call.arg_types, &call.signature);
-        Ok(call.def.call(env.ctx, &args, &types)?)
+        Ok(compute(call.def, env.ctx, &lent, &types)?)
     }
 
     /// The first of these values that is not NULL.
@@ -273,17 +278,33 @@ impl Match {
     }
 }
 
+/// How a call is computed of its arguments.
+type Kernel = fn(&FuncDef, &EvalCtx<'_>, &[&Value], &FuncTypes<'_>) -> SqlResult<Value>;
+
 impl FuncCall {
+    /// The call that takes a part of a document, if this one is about the text of that part (`->>`).
+    #[inline]
+    fn unquotes(&self) -> Option<&FuncCall> {
+        if !self.def.flags.has(FuncFlags::UNQUOTES) {
+            return None;
+        }
+        match &self.args[0].kind {
+            ExprKind::Func(part) if part.def.flags.has(FuncFlags::EXTRACTS) => Some(part),
+            _ => None,
+        }
+    }
+
     /// BENCHMARK: evaluates the second argument as often as the first says. A kill or a time limit ends it.
     fn repeat(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Value> {
         let (count, repeated) = (&self.args[0], &self.args[1]);
-        let args = [count.eval(row, env)?, Value::Null];
+        let count = count.eval_ref(row, env)?;
+        let args = [&*count, &Value::Null];
         let types = FuncTypes::new(&self.arg_types, &self.signature);
         let result = self.def.call(env.ctx, &args, &types)?;
         let times = match args[0] {
             _ if result.is_null() => 0,
-            Value::UInt(n) => n,
-            ref n => cast::to_i64(env.ctx, n)?.unsigned_abs(),
+            Value::UInt(n) => *n,
+            n => cast::to_i64(env.ctx, n)?.unsigned_abs(),
         };
         for _ in 0..times {
             env.turn()?;

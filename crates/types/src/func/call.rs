@@ -21,8 +21,8 @@ use crate::value::Value;
 pub struct Call<'a> {
     /// Statement context.
     pub ctx: &'a EvalCtx<'a>,
-    /// Argument values.
-    pub args: &'a [Value],
+    /// Argument values, lent by whoever has them: a row, a constant, what was computed for this call.
+    pub args: &'a [&'a Value],
     /// Static types.
     pub types: &'a FuncTypes<'a>,
 }
@@ -40,7 +40,7 @@ impl<'a> Call<'a> {
 
     /// Is argument `i` given and NULL?
     pub fn null(&self, i: usize) -> bool {
-        self.args.get(i).is_some_and(Value::is_null)
+        self.args.get(i).is_some_and(|v| v.is_null())
     }
 
     /// Is argument `i` there?
@@ -52,7 +52,7 @@ impl<'a> Call<'a> {
     pub fn text(&self, i: usize) -> Cow<'a, [u8]> {
         match self.types.ret.is_string() && self.ret_collation().is_binary() {
             true => self.bytes(i),
-            false => cast::to_str(&self.args[i], self.ty(i)),
+            false => cast::to_str(self.args[i], self.ty(i)),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// 3854 for what does not exist in its character set.
     pub fn text_in(&self, i: usize, to: Collation) -> SqlResult<Cow<'a, [u8]>> {
-        let (text, ty) = (cast::to_str(&self.args[i], self.ty(i)), self.ty(i));
+        let (text, ty) = (cast::to_str(self.args[i], self.ty(i)), self.ty(i));
         let is_text = ty.is_string() || matches!(ty.kind, TypeKind::Enum(_) | TypeKind::Set(_));
         if !is_text || ty.collation.charset() == to.charset() {
             return Ok(text);
@@ -72,18 +72,18 @@ impl<'a> Call<'a> {
 
     /// Argument `i` as bytes in its own character set.
     pub fn bytes(&self, i: usize) -> Cow<'a, [u8]> {
-        let text = cast::to_str(&self.args[i], self.ty(i));
+        let text = cast::to_str(self.args[i], self.ty(i));
         self.ty(i).collation.recode(text, Collation::BINARY)
     }
 
     /// Argument `i` as a signed integer, rounded (an unsigned one keeps its bits).
     pub fn int(&self, i: usize) -> SqlResult<i64> {
-        cast::to_u64(self.ctx, &self.args[i]).map(|v| v as i64)
+        cast::to_u64(self.ctx, self.args[i]).map(|v| v as i64)
     }
 
     /// Argument `i` as an integer of either sign.
     pub fn integer(&self, i: usize) -> SqlResult<i128> {
-        cast::to_int(self.ctx, &self.args[i])
+        cast::to_int(self.ctx, self.args[i])
     }
 
     /// Argument `i` as a count: negative becomes 0.
@@ -93,12 +93,12 @@ impl<'a> Call<'a> {
 
     /// Argument `i` as a double.
     pub fn real(&self, i: usize) -> SqlResult<f64> {
-        cast::to_f64(self.ctx, &self.args[i])
+        cast::to_f64(self.ctx, self.args[i])
     }
 
     /// Argument `i` as a decimal.
     pub fn decimal(&self, i: usize) -> SqlResult<Decimal> {
-        cast::to_decimal(self.ctx, &self.args[i])
+        cast::to_decimal(self.ctx, self.args[i])
     }
 
     /// Is argument `i` (statically) a string that is not bytes?

@@ -43,7 +43,7 @@ fn ret_if(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn if_(c: &Call) -> SqlResult<Value> {
-    let condition = cast::to_bool(c.ctx, &c.args[0])?;
+    let condition = cast::to_bool(c.ctx, c.args[0])?;
     argument(c, if condition { 1 } else { 2 })
 }
 
@@ -77,7 +77,7 @@ fn nullif(c: &Call) -> SqlResult<Value> {
         constant: false,
     };
     let kind = cmp::cmp_kind(operand(a), operand(b), c.types.collation);
-    let order = cmp::compare(c.ctx, &c.args[0], &c.args[1], kind, (a, b))?;
+    let order = cmp::compare(c.ctx, c.args[0], c.args[1], kind, (a, b))?;
     if order == Some(Ordering::Equal) {
         Ok(Value::Null)
     } else {
@@ -167,7 +167,7 @@ fn extreme(c: &Call, wanted: Ordering) -> SqlResult<Value> {
     let mut best = 0;
     for i in 1..c.argc() {
         let types = (c.ty(i), c.ty(best));
-        if cmp::compare(c.ctx, &c.args[i], &c.args[best], kind, types)? == Some(wanted) {
+        if cmp::compare(c.ctx, c.args[i], c.args[best], kind, types)? == Some(wanted) {
             best = i;
         }
     }
@@ -206,17 +206,17 @@ fn extreme_moment(c: &Call, wanted: Ordering) -> SqlResult<Value> {
 /// Argument `i` as a temporal value; None, after a warning, if it is no date.
 fn moment(c: &Call, i: usize, compared: &TypeKind) -> SqlResult<Option<DateTime>> {
     let flags = cast::date_flags(c.ctx);
-    let Value::Str(text) = &c.args[i] else {
-        if let Some(moment) = cast::first_day_of_year(&c.args[i], c.ty(i)) {
+    let Value::Str(text) = c.args[i] else {
+        if let Some(moment) = cast::first_day_of_year(c.args[i], c.ty(i)) {
             return Ok(Some(moment));
         }
         if *compared == TypeKind::Date
-            && let Some(day) = day_of_2000(&c.args[i])
+            && let Some(day) = day_of_2000(c.args[i])
         {
             return Ok(Some(day));
         }
         let flags = DateFlags::FUZZY.with(DateFlags::INVALID_DATES);
-        return cast::to_datetime(c.ctx, &c.args[i], flags);
+        return cast::to_datetime(c.ctx, c.args[i], flags);
     };
     let parsed = parse_datetime(text, flags);
     if parsed.as_ref().map_or(true, |p| !p.warn.is_none()) {

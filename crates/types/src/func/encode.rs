@@ -263,7 +263,7 @@ fn conv(c: &Call) -> SqlResult<Value> {
 /// CONV: a negative `from` reads a signed number, a negative `to` writes one.
 fn convert_base(c: &Call, from: i64, to: i64) -> SqlResult<Value> {
     // A BIT is the number it holds, not its bytes.
-    let text = match &c.args[0] {
+    let text = match c.args[0] {
         Value::Bit(bits, _) => bits.to_string().into_bytes().into(),
         _ => c.text(0),
     };

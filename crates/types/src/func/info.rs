@@ -236,7 +236,7 @@ fn second(c: &Call) -> SqlResult<Value> {
 /// 0 for a count, NULL for none. The executor has the second argument evaluated that often
 /// ([`super::FuncFlags::REPEATS`]) unless this gives NULL.
 fn benchmark(c: &Call) -> SqlResult<Value> {
-    match &c.args[0] {
+    match c.args[0] {
         Value::Null => Ok(Value::Null),
         Value::UInt(_) => int(0),
         count => {

@@ -99,7 +99,7 @@ fn ret_same_number(args: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
 
 fn abs(c: &Call) -> SqlResult<Value> {
     match number_of(c.ty(0)) {
-        Number::Int => match (&c.args[0], c.int(0)?) {
+        Number::Int => match (c.args[0], c.int(0)?) {
             (Value::UInt(v), _) => Ok(Value::UInt(*v)),
             (_, v) => {
                 let magnitude = v
@@ -173,7 +173,7 @@ fn whole(
 
 /// The integer argument itself.
 fn exact_int(c: &Call) -> SqlResult<Value> {
-    match &c.args[0] {
+    match c.args[0] {
         Value::UInt(v) => Ok(Value::UInt(*v)),
         Value::Bit(v, _) => Ok(Value::UInt(*v)),
         _ if c.types.ret.unsigned => Ok(Value::UInt(c.int(0)?.unsigned_abs())),
@@ -343,14 +343,7 @@ fn ret_mod(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 }
 
 fn modulo(c: &Call) -> SqlResult<Value> {
-    arith::eval(
-        c.ctx,
-        BinOp::Mod,
-        &c.args[0],
-        &c.args[1],
-        c.types.ret,
-        &"mod",
-    )
+    arith::eval(c.ctx, BinOp::Mod, c.args[0], c.args[1], c.types.ret, &"mod")
 }
 
 fn ret_pi(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {

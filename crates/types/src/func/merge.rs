@@ -296,5 +296,5 @@ pub fn convert(ctx: &EvalCtx, v: &Value, from: &SqlType, to: &SqlType) -> SqlRes
 
 /// Argument `i` in the type of the result.
 pub(super) fn argument(c: &Call, i: usize) -> SqlResult<Value> {
-    convert(c.ctx, &c.args[i], c.ty(i), c.types.ret)
+    convert(c.ctx, c.args[i], c.ty(i), c.types.ret)
 }

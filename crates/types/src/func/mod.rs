@@ -89,6 +89,10 @@ impl FuncFlags {
     pub const EVEN_ARGS: Self = Self(128);
     /// It computes with its arguments: a geometry among them is error 1210.
     pub const COMPUTES: Self = Self(256);
+    /// It takes parts of a document (JSON_EXTRACT): [`FuncDef::call_unquoted`] gives their text.
+    pub const EXTRACTS: Self = Self(512);
+    /// It is the text of a document (JSON_UNQUOTE).
+    pub const UNQUOTES: Self = Self(1024);
 
     /// Are all bits of `other` set?
     pub const fn has(self, other: Self) -> bool {
@@ -254,11 +258,32 @@ impl FuncDef {
     }
 
     /// Computes a call, with the NULL rule.
-    pub fn call(&self, ctx: &EvalCtx, args: &[Value], types: &FuncTypes) -> SqlResult<Value> {
-        if self.flags.has(FuncFlags::NULL_IN_NULL_OUT) && args.iter().any(Value::is_null) {
+    pub fn call(&self, ctx: &EvalCtx, args: &[&Value], types: &FuncTypes) -> SqlResult<Value> {
+        self.compute(self.eval, ctx, args, types)
+    }
+
+    /// Computes the text of what a call takes from a document, without a document for that.
+    pub fn call_unquoted(
+        &self,
+        ctx: &EvalCtx,
+        args: &[&Value],
+        types: &FuncTypes,
+    ) -> SqlResult<Value> {
+        debug_assert!(self.flags.has(FuncFlags::EXTRACTS));
+        self.compute(json::find::json_extract_unquoted, ctx, args, types)
+    }
+
+    fn compute(
+        &self,
+        kernel: EvalFn,
+        ctx: &EvalCtx,
+        args: &[&Value],
+        types: &FuncTypes,
+    ) -> SqlResult<Value> {
+        if self.flags.has(FuncFlags::NULL_IN_NULL_OUT) && args.iter().any(|v| v.is_null()) {
             return Ok(Value::Null);
         }
-        let bytes: usize = args.iter().map(Value::text_len).sum();
+        let bytes: usize = args.iter().map(|v| v.text_len()).sum();
         if bytes >= MANY_BYTES {
             ctx.session.go_on(bytes)?;
             if types.ret.is_string() || types.ret.kind == TypeKind::Json {
@@ -266,7 +291,7 @@ impl FuncDef {
                 ctx.session.may_make(bytes)?;
             }
         }
-        (self.eval)(&Call { ctx, args, types })
+        kernel(&Call { ctx, args, types })
     }
 }
 

@@ -38,7 +38,7 @@ fn internal_partition(c: &Call) -> SqlResult<Value> {
         true => c.int(3)?,
         false => {
             (3..c.argc())
-                .fold(KeyHash::new(), |hash, i| hash.with(&c.args[i], c.ty(i)))
+                .fold(KeyHash::new(), |hash, i| hash.with(c.args[i], c.ty(i)))
                 .first as u32 as i64
         }
     };

@@ -97,7 +97,7 @@ fn ret_find_in_set(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 fn find_in_set(c: &Call) -> SqlResult<Value> {
     let (wanted, list) = (c.text(0), c.text(1));
     // The place of a member of a SET is the one in its definition.
-    if let (Value::Label(members, _), TypeKind::Set(labels)) = (&c.args[1], &c.ty(1).kind) {
+    if let (Value::Label(members, _), TypeKind::Set(labels)) = (c.args[1], &c.ty(1).kind) {
         let is_it = |label: &Arc<str>| c.types.collation.eq(label.as_bytes(), &wanted);
         let found = labels.iter().position(is_it);
         let found = found.filter(|at| members >> at & 1 == 1);

@@ -59,7 +59,7 @@ fn ret_sized(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
 fn of_number(c: &Call) -> Option<Value> {
     let signed = |v: i64| (v as u64 ^ 1 << 63).to_be_bytes();
     let packed = |v: u64| (v | 1 << 63).to_be_bytes();
-    let weight = match (&c.args[0], c.ty(0).kind.clone()) {
+    let weight = match (c.args[0], c.ty(0).kind.clone()) {
         (Value::Int(v), TypeKind::Year) => (*v as u64).to_be_bytes(),
         (Value::Int(v), _) => signed(*v),
         (Value::UInt(v) | Value::Bit(v, _), _) => v.to_be_bytes(),
@@ -104,7 +104,7 @@ fn collation(c: &Call) -> Collation {
 }
 
 fn text(c: &Call) -> Vec<u8> {
-    crate::cast::to_str(&c.args[0], c.ty(0)).into_owned()
+    crate::cast::to_str(c.args[0], c.ty(0)).into_owned()
 }
 
 fn weight_string(c: &Call) -> SqlResult<Value> {

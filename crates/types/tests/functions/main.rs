@@ -61,7 +61,7 @@ fn compute(ctx: &EvalCtx, expr: &Expr) -> SqlResult<Done> {
                 .collect();
             let sig: Signature = def.bind(&described, &RetCtx::of(ctx))?;
             let types: Vec<_> = args.iter().map(|a| a.ty.clone()).collect();
-            let values: Vec<_> = args.into_iter().map(|a| a.value).collect();
+            let values: Vec<_> = args.iter().map(|a| &a.value).collect();
             let value = def.call(ctx, &values, &FuncTypes::new(&types, &sig))?;
             Ok(Done {
                 value,

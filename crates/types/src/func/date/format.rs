@@ -74,7 +74,7 @@ fn time_format(c: &Call) -> SqlResult<Value> {
 
 /// TIME_FORMAT takes a text or number that is beyond the range of TIME, 20200102, for a date if it can be one.
 fn date_beyond_times(c: &Call) -> Option<DateTime> {
-    let given = &c.args[0];
+    let given = c.args[0];
     if matches!(
         given,
         Value::Null | Value::Time(_) | Value::DateTime(_) | Value::Date(_)

@@ -311,7 +311,7 @@ impl U {
 
 /// The midnight of a text that is a date as the standard writes it, or digits of one, and nothing more.
 fn whole_date(c: &Call, i: usize) -> Option<DateTime> {
-    let Value::Str(text) = &c.args[i] else {
+    let Value::Str(text) = c.args[i] else {
         return None;
     };
     let parsed = parse_datetime(text, DateFlags::FUZZY.with(DateFlags::INVALID_DATES)).ok()?;

@@ -33,7 +33,7 @@ fn flags(c: &Call, i: usize, base: DateFlags) -> DateFlags {
 
 /// A typed date that the flags refuse is NULL without a word.
 fn refused(c: &Call, i: usize, flags: DateFlags) -> bool {
-    let date = match &c.args[i] {
+    let date = match c.args[i] {
         Value::Date(d) => *d,
         Value::DateTime(m) => m.date(),
         _ => return false,
@@ -49,9 +49,9 @@ fn datetime(c: &Call, i: usize, flags: DateFlags) -> SqlResult<Option<DateTime>>
     if refused(c, i, flags) {
         return Ok(None);
     }
-    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+    match cast::first_day_of_year(c.args[i], c.ty(i)) {
         Some(moment) => Ok(Some(moment)),
-        None => cast::to_datetime(c.ctx, &c.args[i], flags),
+        None => cast::to_datetime(c.ctx, c.args[i], flags),
     }
 }
 
@@ -59,9 +59,9 @@ fn date_alone(c: &Call, i: usize, flags: DateFlags) -> SqlResult<Option<Date>> {
     if refused(c, i, flags) {
         return Ok(None);
     }
-    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+    match cast::first_day_of_year(c.args[i], c.ty(i)) {
         Some(moment) => Ok(Some(moment.date())),
-        None => cast::to_date(c.ctx, &c.args[i], flags),
+        None => cast::to_date(c.ctx, c.args[i], flags),
     }
 }
 
@@ -97,17 +97,17 @@ pub(super) fn kind_of_text(text: &[u8]) -> ParsedKind {
 
 /// Argument `i` as a duration: the time of day of a date with time.
 pub(super) fn duration(c: &Call, i: usize) -> SqlResult<Option<Time>> {
-    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+    match cast::first_day_of_year(c.args[i], c.ty(i)) {
         Some(moment) => Ok(Some(moment.time())),
-        None => cast::to_time(c.ctx, &c.args[i]),
+        None => cast::to_time(c.ctx, c.args[i]),
     }
 }
 
 /// Argument `i` as a duration; the text of a date alone is midnight.
 pub(super) fn clock(c: &Call, i: usize) -> SqlResult<Option<Time>> {
-    match cast::first_day_of_year(&c.args[i], c.ty(i)) {
+    match cast::first_day_of_year(c.args[i], c.ty(i)) {
         Some(moment) => Ok(Some(moment.time())),
-        None => cast::to_clock(c.ctx, &c.args[i]),
+        None => cast::to_clock(c.ctx, c.args[i]),
     }
 }
 
@@ -127,7 +127,7 @@ fn moment_of_number(c: &Call, number: &Value, i: usize) -> SqlResult<Option<Date
 
 /// Argument `i` as a duration, and the date that came with it.
 pub(super) fn moment_or_duration(c: &Call, i: usize) -> SqlResult<Option<MomentOrDuration>> {
-    let moment = match &c.args[i] {
+    let moment = match c.args[i] {
         Value::DateTime(m) => Some(*m),
         Value::Date(d) => Some(d.at_midnight()),
         Value::Str(s) => {
@@ -141,13 +141,13 @@ pub(super) fn moment_or_duration(c: &Call, i: usize) -> SqlResult<Option<MomentO
             None => None,
         },
     };
-    Ok(cast::to_time(c.ctx, &c.args[i])?.map(|time| (moment, time)))
+    Ok(cast::to_time(c.ctx, c.args[i])?.map(|time| (moment, time)))
 }
 
 /// Argument `i` as a date where it reads like one, else as a duration: a time with anything around it, if only a space,
 /// is first tried as a date, and what follows that is passed over without a word.
 pub(super) fn duration_or_moment(c: &Call, i: usize) -> SqlResult<Option<MomentOrDuration>> {
-    let Value::Str(text) = &c.args[i] else {
+    let Value::Str(text) = c.args[i] else {
         return moment_or_duration(c, i);
     };
     let like_date = text.trim_ascii().iter().skip(1).any(|b| *b == b'-');

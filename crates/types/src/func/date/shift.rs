@@ -145,7 +145,7 @@ fn day_and_kind(c: &Call, i: usize) -> SqlResult<Option<(DateTime, ParsedKind)>>
     let Some(moment) = day(c, i)? else {
         return Ok(None);
     };
-    let kind = match &c.args[i] {
+    let kind = match c.args[i] {
         Value::Str(_) | Value::Label(..) => super::read::kind_of_text(&c.text(i)),
         Value::DateTime(_) | Value::Time(_) => ParsedKind::DateTime,
         v if cast::first_day_of_year(v, c.ty(i)).is_some() => ParsedKind::DateTime,

@@ -34,13 +34,13 @@ fn cast_as_array(c: &Call) -> SqlResult<Value> {
     let Some(document) = document(c, 0, NAME)? else {
         return Ok(Value::Null);
     };
-    let number = |i: usize| match c.args[i] {
+    let number = |i: usize| match *c.args[i] {
         Value::Int(n) => n as usize,
         Value::UInt(n) => n as usize,
         _ => 0,
     };
     let ty = ARRAY_TYPES[number(1).min(ARRAY_TYPES.len() - 1)](number(2) as u32);
-    let index = crate::cast::to_str(&c.args[3], c.ty(3));
+    let index = crate::cast::to_str(c.args[3], c.ty(3));
     let index = String::from_utf8_lossy(&index);
     check_elements(document.root(), ty, date_flags(c.ctx), &index)?;
     Ok(Value::Json(document.into_bytes().into_owned()))

@@ -11,7 +11,9 @@ use crate::error::SqlResult;
 use crate::errors;
 use crate::func::call::{Call, string};
 use crate::func::ret::{string_type, text_chars};
-use crate::func::{ANY_ARGS, ArgType, FuncDef, PURE, RetCtx, Signature, TOTAL, TOTAL_EVEN, def};
+use crate::func::{
+    ANY_ARGS, ArgType, FuncDef, FuncFlags, PURE, RetCtx, Signature, TOTAL, TOTAL_EVEN, def,
+};
 use crate::json::{Json, JsonRef, null_key, object, parse, put_escaped, unquoted};
 use crate::sqltype::TypeKind;
 use crate::value::Value;
@@ -30,7 +32,14 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         json_object,
     ),
     def("json_quote", 1, 1, PURE, ret_quoted, json_quote),
-    def("json_unquote", 1, 1, PURE, ret_unquoted, json_unquote),
+    def(
+        "json_unquote",
+        1,
+        1,
+        PURE.with(FuncFlags::UNQUOTES),
+        ret_unquoted,
+        json_unquote,
+    ),
     // A truth value as JSON: the binder puts it around conditions that become JSON values.
     def("json truth", 1, 1, PURE, ret_json, json_truth),
 ];
@@ -57,7 +66,7 @@ pub(in crate::func) fn member_name(v: &Value, ty: &crate::SqlType) -> SqlResult<
 fn json_object(c: &Call) -> SqlResult<Value> {
     let members = (0..c.argc())
         .step_by(2)
-        .map(|i| Ok((member_name(&c.args[i], c.ty(i))?, value(c, i + 1))))
+        .map(|i| Ok((member_name(c.args[i], c.ty(i))?, value(c, i + 1))))
         .collect::<SqlResult<_>>()?;
     json(c, &object(members))
 }
@@ -97,7 +106,7 @@ fn json_quote(c: &Call) -> SqlResult<Value> {
 
 fn json_unquote(c: &Call) -> SqlResult<Value> {
     check_text(c, 0, "json_unquote")?;
-    if let Value::Json(doc) = &c.args[0] {
+    if let Value::Json(doc) = c.args[0] {
         return string(unquoted(JsonRef::new(doc)));
     }
     let text = c.text(0);
@@ -112,5 +121,5 @@ fn json_unquote(c: &Call) -> SqlResult<Value> {
 }
 
 fn json_truth(c: &Call) -> SqlResult<Value> {
-    json(c, &Json::Bool(cast::to_bool(c.ctx, &c.args[0])?))
+    json(c, &Json::Bool(cast::to_bool(c.ctx, c.args[0])?))
 }

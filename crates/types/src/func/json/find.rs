@@ -9,12 +9,19 @@ use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::func::call::{Call, int};
 use crate::func::ret::int_null;
-use crate::func::{ANY_ARGS, FuncDef, TOTAL, def};
+use crate::func::{ANY_ARGS, FuncDef, FuncFlags, TOTAL, def};
 use crate::json::{self as doc, Json, JsonRef, View};
 use crate::value::Value;
 
 pub(in crate::func) const DEFS: &[FuncDef] = &[
-    def("json_extract", 2, ANY_ARGS, TOTAL, ret_json, json_extract),
+    def(
+        "json_extract",
+        2,
+        ANY_ARGS,
+        TOTAL.with(FuncFlags::EXTRACTS),
+        ret_json,
+        json_extract,
+    ),
     def("json_contains", 2, 3, TOTAL, ret_truth, json_contains),
     def(
         "json_contains_path",
@@ -31,7 +38,36 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
     def("member of", 2, 2, TOTAL, ret_strict_truth, member_of),
 ];
 
+/// What JSON_EXTRACT finds.
+enum Extracted<'a> {
+    /// What a single path without wildcards finds.
+    Part(JsonRef<'a>),
+    /// The document of an array of everything that is found.
+    List(Vec<u8>),
+}
+
 fn json_extract(c: &Call) -> SqlResult<Value> {
+    extract(c, |found| {
+        Value::Json(match found {
+            Extracted::Part(part) => part.to_document(),
+            Extracted::List(list) => list,
+        })
+    })
+}
+
+/// JSON_UNQUOTE of what JSON_EXTRACT finds.
+pub(in crate::func) fn json_extract_unquoted(c: &Call) -> SqlResult<Value> {
+    extract(c, |found| {
+        let text = match &found {
+            Extracted::Part(part) => doc::unquoted(*part),
+            Extracted::List(list) => doc::unquoted(JsonRef::new(list)),
+        };
+        Value::Str(text.into_owned())
+    })
+}
+
+/// What `make` makes of what the paths find, NULL where they find nothing.
+fn extract(c: &Call, make: impl FnOnce(Extracted<'_>) -> Value) -> SqlResult<Value> {
     const NAME: &str = "json_extract";
     let Some(document) = document(c, 0, NAME)? else {
         return Ok(Value::Null);
@@ -44,14 +80,16 @@ fn json_extract(c: &Call) -> SqlResult<Value> {
         };
         if c.argc() == 2 && !path.many() {
             let one = doc::extract_one(root, &path);
-            return Ok(one.map_or(Value::Null, |v| Value::Json(v.to_document())));
+            return Ok(one.map_or(Value::Null, |part| make(Extracted::Part(part))));
         }
         found.append(&mut doc::seek(root, &path));
     }
     if found.is_empty() {
         return Ok(Value::Null);
     }
-    json(c, &Json::Array(found.iter().map(|v| v.to_json()).collect()))
+    let list = Json::Array(found.iter().map(|v| v.to_json()).collect());
+    let list = doc::encode_watched(&list, &mut Work::new(c.ctx.session))?;
+    Ok(make(Extracted::List(list)))
 }
 
 /// The part of a document that an optional path argument names; `None` for NULL.

@@ -70,9 +70,12 @@ pub fn as_document<'a>(
     types: &'a FuncTypes<'a>,
     function: &str,
 ) -> SqlResult<Option<Cow<'a, [u8]>>> {
-    let args = std::slice::from_ref(value);
-    let call = Call { ctx, args, types };
-    Ok(read::document(&call, 0, function)?.map(read::Document::into_bytes))
+    if let Value::Json(document) = value {
+        return Ok(Some(Cow::Borrowed(document)));
+    }
+    let args = &[value];
+    let parsed = read::document(&Call { ctx, args, types }, 0, function)?;
+    Ok(parsed.map(|document| Cow::Owned(document.into_bytes().into_owned())))
 }
 
 /// An encoded document.

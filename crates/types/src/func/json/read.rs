@@ -57,7 +57,7 @@ pub(super) fn document<'a>(
     i: usize,
     function: &str,
 ) -> SqlResult<Option<Document<'a>>> {
-    if let Value::Json(doc) = &c.args[i] {
+    if let Value::Json(doc) = c.args[i] {
         return Ok(Some(Document(Cow::Borrowed(doc))));
     }
     let Some(parsed) = parsed(c, i, function)? else {
@@ -72,7 +72,7 @@ pub(super) fn document<'a>(
 
 /// Argument `i`, a text, parsed; `None` if NULL.
 fn parsed(c: &Call, i: usize, function: &str) -> SqlResult<Option<Result<Json, Fault>>> {
-    let v = &c.args[i];
+    let v = c.args[i];
     check_type(v, c.ty(i), i, function)?;
     Ok(match v {
         Value::Str(text) => Some(json::parse(text, c.ctx.session)),
@@ -82,7 +82,7 @@ fn parsed(c: &Call, i: usize, function: &str) -> SqlResult<Option<Result<Json, F
 
 /// Argument `i` as a tree; `None` if NULL.
 pub(super) fn tree(c: &Call, i: usize, function: &str) -> SqlResult<Option<Json>> {
-    if let Value::Json(doc) = &c.args[i] {
+    if let Value::Json(doc) = c.args[i] {
         return Ok(Some(JsonRef::new(doc).to_json()));
     }
     match parsed(c, i, function)? {
@@ -93,7 +93,7 @@ pub(super) fn tree(c: &Call, i: usize, function: &str) -> SqlResult<Option<Json>
 
 /// Is argument `i` a document? `None` if NULL.
 pub(super) fn is_document(c: &Call, i: usize) -> SqlResult<Option<bool>> {
-    let v = &c.args[i];
+    let v = c.args[i];
     let text = match v {
         _ if !is_document_type(c.ty(i)) => return Ok(Some(false)),
         Value::Null => return Ok(None),
@@ -122,7 +122,7 @@ pub(super) fn path(c: &Call, i: usize) -> SqlResult<Option<Rc<Path>>> {
     if c.is_binary(i) {
         return Err(errors::json_from_binary());
     }
-    let text = crate::cast::to_str(&c.args[i], c.ty(i));
+    let text = crate::cast::to_str(c.args[i], c.ty(i));
     json::parse_path(&text).map(Some)
 }
 
@@ -141,7 +141,7 @@ pub(super) fn one_or_all(c: &Call, i: usize, function: &str) -> SqlResult<Option
     if c.null(i) {
         return Ok(None);
     }
-    let word = crate::cast::to_str(&c.args[i], c.ty(i));
+    let word = crate::cast::to_str(c.args[i], c.ty(i));
     if word.eq_ignore_ascii_case(b"one") {
         return Ok(Some(true));
     }

@@ -120,7 +120,7 @@ fn from_geojson(c: &Call) -> SqlResult<Value> {
     /// The option's values: 1 refuses points of more than two coordinates, the others take two of them.
     const OPTIONS: std::ops::RangeInclusive<i128> = 1..=4;
     const ANY_DIMENSION: usize = usize::MAX;
-    let Some(bytes) = crate::func::json::as_document(c.ctx, &c.args[0], c.types, NAME)? else {
+    let Some(bytes) = crate::func::json::as_document(c.ctx, c.args[0], c.types, NAME)? else {
         return Ok(Value::Null);
     };
     let doc = JsonRef::new(&bytes).to_json();

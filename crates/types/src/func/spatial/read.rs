@@ -26,7 +26,7 @@ pub(super) fn loose(c: &Call, i: usize, function: &str) -> SqlResult<Spatial> {
 
 /// Argument `i` as text, whatever its character set is.
 pub(super) fn text<'a>(c: &Call<'a>, i: usize) -> Cow<'a, [u8]> {
-    cast::to_str(&c.args[i], c.ty(i))
+    cast::to_str(c.args[i], c.ty(i))
 }
 
 /// Argument `i` as a geometry of a system that is known: 3037, 3548, 3731, 3732.
