@@ -72,10 +72,8 @@ impl Ascending<'_> {
     pub(crate) fn insert_group(&mut self, group: &[Insert<'_>], seq: Seq) -> bool {
         debug_assert!(group.len() <= GROUP);
         let list = &self.table.list;
-        let approaches = group.len() >= LEAST_GROUP && list.entries() >= LEAST_ENTRIES;
-        if approaches {
-            list.index.approach(group.iter().map(|(key, ..)| *key));
-        }
+        let approaches =
+            group.len() >= LEAST_GROUP && self.table.approach(group.iter().map(|(key, ..)| *key));
         let mut are_new = true;
         for (nth, (key, op, value)) in group.iter().enumerate() {
             are_new &= self.insert(key, seq, *op, value);
@@ -155,6 +153,15 @@ impl Memtable {
             self.deletes.fetch_add(1, Ordering::Relaxed);
         }
         inserted
+    }
+
+    /// Brings what single keys are found by into the processor's caches. False: a small table is there already.
+    pub(crate) fn approach<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> bool {
+        let is_large = self.list.entries() >= LEAST_ENTRIES;
+        if is_large {
+            self.list.index.approach(keys);
+        }
+        is_large
     }
 
     /// The newest version of `key` that is not newer than `snapshot`.

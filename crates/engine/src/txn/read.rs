@@ -29,6 +29,14 @@ impl Txn {
         }
     }
 
+    /// Brings what memtables find these keys by into the processor's caches: all of them are read soon.
+    pub fn approach<'k>(&self, tree: &Tree, keys: impl Iterator<Item = &'k [u8]> + Clone) {
+        let superversion = tree.superversion();
+        for table in std::iter::once(&superversion.active).chain(&superversion.immutables) {
+            table.approach(keys.clone());
+        }
+    }
+
     /// Reads a key and calls `f` with the value in place.
     #[inline]
     pub fn get_with<R>(

@@ -355,6 +355,10 @@ impl<'e> Enforcer<'e> {
         let mut after = None;
         loop {
             let mut found = self.entries(child, link.index, &prefix, after.take())?;
+            let entries = found.iter().map(|found| &found.entry[..]);
+            let rows = found.iter().map(|found| &found.clustered[..]);
+            self.txn().approach(&index.tree, entries);
+            self.txn().approach(&child.primary().tree, rows);
             for Found { entry, clustered } in &found {
                 (self.check_killed)()?;
                 self.writer.lock(child.primary().id, clustered)?;
