@@ -15,7 +15,7 @@ use esker_sql::variables::{Effect, VARS};
 use super::{files_below, root, sources};
 
 /// What no test sees yet: most are about how something is done, not what comes of it. None may be added.
-const UNSEEN: [&str; 13] = [
+const UNSEEN: [&str; 10] = [
     // One commit need not wait for others: only time tells.
     "binlog_group_commit_sync_no_delay_count",
     // Guesses wait no longer: only time tells.
@@ -28,18 +28,12 @@ const UNSEEN: [&str; 13] = [
     "esker_log_buffer",
     // How many threads build what is replayed.
     "esker_recovery_threads",
-    // Which transactions may overtake others.
-    "esker_replica_parallel_mode",
     // How many threads take tasks.
     "esker_scan_threads",
     // Where all answers are right, nothing is seen; the engine's tests make them wrong.
     "esker_verify_metadata_answers",
-    // Loopback is trusted, and tests have no other address.
-    "max_connect_errors",
     // How far a reader of the relay log may be ahead.
     "replica_pending_jobs_size_max",
-    // Which transactions are committed before others.
-    "replica_preserve_commit_order",
     // How often the relay log is synced.
     "sync_relay_log",
 ];

@@ -1,14 +1,14 @@
 //! Settings of connections: where the server listens, whom it blocks, how long it waits, and how they are encrypted.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use esker_server::client::Client;
+use esker_server::client::{Client, ClientError};
 
 use super::start;
-use crate::common::{Ask, Server, output};
+use crate::common::{Ask, Server, eventually, output};
 use crate::hostile::Raw;
 
 #[test]
@@ -51,6 +51,40 @@ fn so_many_clients_wait_to_be_taken() {
     assert_eq!(kept(&[]), CLIENTS);
     // effect: back_log
     assert!(kept(&["--back-log=1"]) < CLIENTS);
+}
+
+/// An address of this machine that is not loopback, if it has one.
+fn own_address() -> Option<IpAddr> {
+    // Nothing is sent: the system only says from where it would be.
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+/// Loopback is trusted, as in MySQL.
+#[test]
+fn addresses_that_break_off_are_blocked() {
+    let Some(address) = own_address() else {
+        return;
+    };
+    let (server, _dir) = start(&["--skip-ssl", "--bind-address=0.0.0.0"]);
+    let code = || {
+        let login = Client::connect(&address.to_string(), server.port, "nobody", "", None);
+        match login.map(drop) {
+            Err(ClientError::Server(e)) => e.code,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(code(), 1045);
+    // effect: max_connect_errors
+    server.connect().run("SET GLOBAL max_connect_errors = 2");
+    for _ in 0..2 {
+        drop(TcpStream::connect((address, server.port)).expect("connects"));
+    }
+    eventually("it is blocked", || code() == 1129);
+    server.connect().run("FLUSH HOSTS");
+    assert_eq!(code(), 1045);
 }
 
 #[test]

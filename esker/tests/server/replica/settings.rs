@@ -1,5 +1,7 @@
 //! Settings of replicas and of sources that a test elsewhere does not see.
 
+use esker_server::client::Client;
+
 use crate::common::{Ask, Server, eventually};
 
 use super::{REPLICA, SOURCE, catch_up, change, contents, follow, source, write};
@@ -77,7 +79,7 @@ fn a_replica_says_where_it_is() {
     let place = ["--report-host=here.example", "--report-port=4444"];
     let _replica = replica_of(&source, dir.path(), &place);
     let mut c = source.connect();
-    let listed = |c: &mut esker_server::client::Client| c.lines("SHOW REPLICAS").concat();
+    let listed = |c: &mut Client| c.lines("SHOW REPLICAS").concat();
     eventually("it is listed", || {
         listed(&mut c).starts_with("2|here.example|4444|1|")
     });
@@ -153,6 +155,46 @@ fn a_transaction_that_waits_for_too_long_stops_the_replica() {
     c.run("SET GLOBAL replica_transaction_retries = DEFAULT; START REPLICA");
     holder.run("ROLLBACK");
     follow(&mut source.connect(), &mut c);
+}
+
+const LATER: &str = "SELECT COUNT(*) FROM d.later";
+const WAITING: &str = "SELECT COUNT(*) FROM information_schema.processlist \
+                       WHERE state = 'Waiting for preceding transaction to commit'";
+
+/// What is committed behind a transaction that waits for a row of the replica, once `seen` counts something there.
+fn behind_a_held_row(settings: &str, seen: &str) -> String {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let mut c = source.connect();
+    c.run("INSERT INTO d.t VALUES (1, 1); CREATE TABLE d.later (a INT AUTO_INCREMENT PRIMARY KEY)");
+    let replica = replica_of(&source, dir.path(), &[]);
+    let (mut there, mut holder) = (replica.connect(), replica.connect());
+    follow(&mut c, &mut there);
+    there.run(&format!("STOP REPLICA; {settings}; START REPLICA"));
+    holder.run("BEGIN; SELECT * FROM d.t WHERE id = 1 FOR UPDATE");
+    c.run("UPDATE d.t SET v = 10 WHERE id = 1");
+    // More than one worker gets.
+    for _ in 0..60 {
+        c.run("INSERT INTO d.later VALUES ()");
+    }
+    eventually(settings, || there.value(seen) != "0");
+    let committed = there.value(LATER);
+    holder.run("ROLLBACK");
+    follow(&mut c, &mut there);
+    committed
+}
+
+#[test]
+fn workers_commit_in_the_order_of_the_source_if_they_are_to() {
+    // effect: replica_preserve_commit_order
+    let off = "SET GLOBAL replica_preserve_commit_order = OFF";
+    assert_ne!(behind_a_held_row(off, LATER), "0");
+    let on = "SET GLOBAL replica_preserve_commit_order = ON";
+    assert_eq!(behind_a_held_row(on, WAITING), "0");
+    // Who runs everything at once must put it in order.
+    // effect: esker_replica_parallel_mode
+    let optimistic = format!("{off}, GLOBAL esker_replica_parallel_mode = OPTIMISTIC");
+    assert_eq!(behind_a_held_row(&optimistic, WAITING), "0");
 }
 
 #[test]
