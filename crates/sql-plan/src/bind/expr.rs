@@ -345,6 +345,7 @@ fn operand_of(op: BinOp, written: &ast::Expr, value: Expr) -> Expr {
         BinOp::BitOr | BinOp::BitAnd | BinOp::BitXor | BinOp::ShiftLeft | BinOp::ShiftRight => {
             json::integer(written, value)
         }
+        BinOp::IntDiv => json::number(written, json::coalesced(value, Wanted::Decimal)),
         _ => json::number(written, value),
     }
 }
@@ -460,8 +461,13 @@ fn bind_cast(
         Some(number) if ty.is_numeric() => number,
         _ if ty.kind == TypeKind::Json => json::bind_json_value(env, scope, arg)?,
         _ if ty.is_integer() => text_numbers::bind_cast_to_integer(env, scope, arg)?,
-        _ if ty.kind == TypeKind::Decimal => bind_number(env, scope, arg, Wanted::Decimal)?,
-        _ if ty.is_numeric() => bind_number(env, scope, arg, Wanted::Double)?,
+        _ if ty.is_numeric() => {
+            let wanted = match ty.kind {
+                TypeKind::Decimal => Wanted::Decimal,
+                _ => Wanted::Double,
+            };
+            json::coalesced(bind_number(env, scope, arg, wanted)?, wanted)
+        }
         _ => bind_expr(env, scope, arg)?,
     };
     let cannot_be = match ty.kind {

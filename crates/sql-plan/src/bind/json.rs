@@ -5,6 +5,7 @@
 //! says; where a truth is wanted of a JSON value, it is compared with 0.
 
 use esker_sql_syntax::ast;
+use esker_types::cast::TextNumber;
 use esker_types::cmp::CmpKind;
 use esker_types::func::{self, FuncDef};
 use esker_types::json;
@@ -13,6 +14,7 @@ use esker_types::{Level, SqlError, SqlResult, SqlType, TypeKind, Value};
 use super::call::{apply, bind_function};
 use super::expr::bind_expr;
 use super::scope::Scope;
+use super::text_numbers::{self, Wanted};
 use super::{BindEnv, subquery};
 use crate::expr::{Cmp, CmpOp, Expr, ExprKind};
 
@@ -142,15 +144,20 @@ pub(super) fn constant(value: &Value, ty: &SqlType) -> SqlResult<Expr> {
 
 /// A JSON value as a double, where arithmetic is done with it; messages name it as it is written.
 pub(super) fn number(written: &ast::Expr, value: Expr) -> Expr {
-    converted(written, value, SqlType::new(TypeKind::Double))
+    converted(
+        written,
+        value,
+        (SqlType::new(TypeKind::Double), Wanted::Double),
+    )
 }
 
 /// A JSON value as an integer, where bits are counted.
 pub(super) fn integer(written: &ast::Expr, value: Expr) -> Expr {
-    converted(written, value, SqlType::bigint(false))
+    converted(written, value, (SqlType::bigint(false), Wanted::Integer))
 }
 
-fn converted(written: &ast::Expr, value: Expr, ty: SqlType) -> Expr {
+fn converted(written: &ast::Expr, value: Expr, (ty, wanted): (SqlType, Wanted)) -> Expr {
+    let value = coalesced(value, wanted);
     if value.ty.kind != TypeKind::Json {
         return value;
     }
@@ -159,6 +166,16 @@ fn converted(written: &ast::Expr, value: Expr, ty: SqlType) -> Expr {
         kind: ExprKind::Cast(Box::new(value), name_of(written)),
         ty,
         coer: esker_types::collation::Coercibility::Numeric,
+    }
+}
+
+/// COALESCE of JSON values as the number in its text; any other value as it is.
+pub(super) fn coalesced(value: Expr, wanted: Wanted) -> Expr {
+    match value.kind {
+        ExprKind::Coalesce(_) if value.ty.kind == TypeKind::Json => {
+            text_numbers::read(text(value), TextNumber::Silent, wanted)
+        }
+        _ => value,
     }
 }
 

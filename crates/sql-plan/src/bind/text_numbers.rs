@@ -3,9 +3,9 @@
 //! MySQL asks an operand itself for a number, and each kind of operand answers in its own way. IF and CASE hand the
 //! question on to what they have chosen: a date is 20200101, a label of an ENUM or SET its number, a JSON value the
 //! number in it. DATE_ADD and its kin of texts give the number of the temporal value, and LEAST and GREATEST that of
-//! the temporal value that they found. TEXT and BLOB columns, COALESCE, subqueries, MIN and MAX give the number at the
-//! beginning of the text and say nothing of what follows it; columns of other types, constants and other functions warn
-//! of that (1292).
+//! the temporal value that they found. TEXT and BLOB columns, COALESCE (also of JSON values, whose text it is then),
+//! subqueries, MIN and MAX give the number at the beginning of the text and say nothing of what follows it; columns of
+//! other types, constants and other functions warn of that (1292).
 //!
 //! Neighbours: `expr`, `compare`, `call` and `aggregates` bind what computes with numbers; `esker_types::cast` reads
 //! them.
@@ -22,7 +22,7 @@ use esker_types::{SqlResult, SqlType, TypeKind};
 
 use super::expr::{bind_any, folded, number_literal, text_length};
 use super::scope::{Grouping, Scope};
-use super::{BindEnv, call, errors};
+use super::{BindEnv, call, errors, json};
 use crate::expr::{Case, Expr, ExprKind, FuncCall};
 
 /// The kind of number that is wanted.
@@ -126,6 +126,7 @@ pub(super) fn bind_cast_to_integer(
         ExprKind::Aggregate(_) if operand.ty.is_label() => {
             number_of(scope, operand, Wanted::Integer)
         }
+        ExprKind::Coalesce(_) | ExprKind::Case(_) => json::text(operand),
         _ => operand,
     };
     Ok(folded(env, scope, number))
@@ -287,7 +288,8 @@ fn of_extreme(mut call: FuncCall, ty: SqlType, coer: Coercibility, wanted: Wante
     }
 }
 
-fn read(e: Expr, how: TextNumber, wanted: Wanted) -> Expr {
+/// A text as a number.
+pub(super) fn read(e: Expr, how: TextNumber, wanted: Wanted) -> Expr {
     Expr {
         ty: wanted.ty().with_nullable(e.ty.nullable),
         kind: ExprKind::Number(Box::new(e), how),

@@ -113,6 +113,9 @@ impl Cmp {
 impl Between {
     fn eval_bool(&self, row: &[Value], env: &EvalEnv<'_>) -> ExecResult<Option<bool>> {
         let arg = self.arg.eval_ref(row, env)?;
+        if arg.is_null() {
+            return Ok(None);
+        }
         let low = self.low.0.eval_ref(row, env)?;
         let types = (&self.arg.ty, &self.low.0.ty);
         let above = compare_values(CmpOp::Ge, &arg, &low, self.low.1, types, env)?;

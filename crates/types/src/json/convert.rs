@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `cast` comes here for every conversion of a JSON value.
 //! **Invariants**: what cannot be converted raises 3156 (3155 if it is a number out of range) and is 0, or NULL for
-//! dates and times; strings are read as numbers are read from texts; SQL integers are 64 bits.
+//! dates and times; strings are read as numbers are read from texts, but for blanks at their end; SQL integers have
+//! 64 bits.
 
 use super::view::{JsonRef, View};
 use crate::cast::{IntStatus, parse_f64, parse_int, round_f64};
@@ -21,6 +22,11 @@ fn invalid(ctx: &EvalCtx, kind: &str, what: &str) -> SqlResult<()> {
 fn out_of_range(ctx: &EvalCtx, kind: &str, what: &str) -> SqlResult<()> {
     let message = format!("Out of range JSON value for CAST to {kind} from column {what} at row 1");
     ctx.raise(3155, "22003", message)
+}
+
+/// White space behind a number, which DECIMAL allows, unlike doubles and integers; before it is always allowed.
+fn has_blank_end(s: &[u8]) -> bool {
+    s.last().is_some_and(u8::is_ascii_whitespace)
 }
 
 /// An integer between `i64::MIN` and `u64::MAX`.
@@ -47,9 +53,11 @@ pub fn to_int(ctx: &EvalCtx, doc: JsonRef<'_>, what: &str) -> SqlResult<i128> {
         View::String(s) => {
             let (n, status) = parse_int(s);
             match status {
-                IntStatus::Exact => {}
+                IntStatus::Exact if !has_blank_end(s) => {}
                 IntStatus::Overflow => out_of_range(ctx, KIND, what)?,
-                IntStatus::Trailing | IntStatus::Bad => invalid(ctx, KIND, what)?,
+                IntStatus::Exact | IntStatus::Trailing | IntStatus::Bad => {
+                    invalid(ctx, KIND, what)?
+                }
             }
             n
         }
@@ -73,7 +81,7 @@ pub fn to_f64(ctx: &EvalCtx, doc: JsonRef<'_>, what: &str) -> SqlResult<f64> {
             let (d, clean) = parse_f64(s);
             if d.abs() == f64::MAX {
                 out_of_range(ctx, KIND, what)?;
-            } else if !clean || s.is_empty() {
+            } else if !clean || has_blank_end(s) {
                 invalid(ctx, KIND, what)?;
             }
             d
