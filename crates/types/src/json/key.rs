@@ -6,7 +6,7 @@
 //!   string    bytes, 00 escaped as 00 FF, ended by 00 01
 //!   boolean   1 byte; dates and times 8 bytes; opaque: its type, then like a string
 //!   array     01 and a key for each element, then 00
-//!   object    number of members, 4 bytes; for each its key's length, 4 bytes, its key, its value's key
+//!   object    number of members, 4 bytes; for each its key like a string, its value's key
 //! ```
 //! Neighbours: `order` compares without keys; rows are sorted by these.
 //! **Invariants**: no key is a prefix of another one; two values have the same key if and only if they are equal
@@ -49,8 +49,7 @@ pub fn sort_key(doc: JsonRef<'_>, out: &mut Vec<u8>) {
         View::Object(items) => {
             out.extend_from_slice(&(items.len() as u32).to_be_bytes());
             for (key, value) in items.members() {
-                out.extend_from_slice(&(key.len() as u32).to_be_bytes());
-                out.extend_from_slice(key);
+                text(key, out);
                 sort_key(value, out);
             }
         }

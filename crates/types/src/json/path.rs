@@ -4,6 +4,7 @@
 //! **Invariants**: `**` is never the last leg; a range that counts both ends from one side is not empty.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 
 use super::Json;
@@ -66,6 +67,44 @@ impl Path {
             .iter()
             .any(|l| !matches!(l, Leg::Member(_) | Leg::Cell(_)))
     }
+}
+
+impl fmt::Display for ArrayIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.from_last, self.offset) {
+            (false, n) => write!(f, "{n}"),
+            (true, 0) => f.write_str("last"),
+            (true, n) => write!(f, "last-{n}"),
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("$")?;
+        for leg in &self.legs {
+            match leg {
+                Leg::Member(key) => write!(f, ".{}", shown_key(key))?,
+                Leg::AnyMember => f.write_str(".*")?,
+                Leg::Cell(at) => write!(f, "[{at}]")?,
+                Leg::Range(from, to) => write!(f, "[{from} to {to}]")?,
+                Leg::AnyCell => f.write_str("[*]")?,
+                Leg::Descend => f.write_str("**")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A key as a path shows it: in quotes unless it is a name.
+pub(super) fn shown_key(key: &[u8]) -> String {
+    let mut text = Vec::new();
+    if is_identifier(key) {
+        text.extend_from_slice(key);
+    } else {
+        super::quote(key, &mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Parses a path; what was parsed lately is remembered, for most calls have the path of the one before.

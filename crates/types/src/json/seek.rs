@@ -4,9 +4,10 @@
 //! **Invariants**: a value is found once, in the order of the document; a scalar or an object is taken for an array
 //! of itself where a path asks for a cell, but for [`seek_in_arrays`].
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use super::path::{ArrayIndex, Leg, Path};
+use super::path::{ArrayIndex, Leg, Path, shown_key};
 use super::view::{Items, JsonRef, View};
 
 /// Everything the path finds.
@@ -18,7 +19,7 @@ pub fn seek<'a>(doc: JsonRef<'a>, path: &Path) -> Vec<JsonRef<'a>> {
     });
     // Only `**` comes to a value on several ways.
     if path.legs.contains(&Leg::Descend) {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         found.retain(|v| seen.insert(v.address()));
     }
     found
@@ -108,14 +109,18 @@ fn children(view: View<'_>) -> impl Iterator<Item = JsonRef<'_>> {
 }
 
 /// Calls `f` for every value below one that [`seek_in_arrays`] finds, itself included, with its path from the root as
-/// text.
+/// text, which begins with `path` if that has no wildcards.
 pub fn walk<'a>(
     doc: JsonRef<'a>,
     path: &Path,
     f: &mut dyn FnMut(&str, JsonRef<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let found = seek_in_arrays(doc, path);
-    let starts: std::collections::HashSet<_> = found.iter().map(|v| v.address()).collect();
+    if let ([one], false) = (&found[..], path.many()) {
+        // As it is written: a cell that is counted from the end stays `last`.
+        return below(*one, true, &HashSet::new(), &mut path.to_string(), f);
+    }
+    let starts: HashSet<_> = found.iter().map(|v| v.address()).collect();
     let mut at = String::from("$");
     below(doc, false, &starts, &mut at, f)
 }
@@ -123,7 +128,7 @@ pub fn walk<'a>(
 fn below<'a>(
     doc: JsonRef<'a>,
     inside: bool,
-    starts: &std::collections::HashSet<*const u8>,
+    starts: &HashSet<*const u8>,
     at: &mut String,
     f: &mut dyn FnMut(&str, JsonRef<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
@@ -143,7 +148,7 @@ fn below<'a>(
         View::Object(items) => {
             for (key, item) in items.members() {
                 at.push('.');
-                push_key(key, at);
+                at.push_str(&shown_key(key));
                 below(item, inside, starts, at, f)?;
                 at.truncate(len);
             }
@@ -151,16 +156,4 @@ fn below<'a>(
         _ => {}
     }
     ControlFlow::Continue(())
-}
-
-/// A key as a path shows it: in quotes unless it is a name.
-fn push_key(key: &[u8], out: &mut String) {
-    let plain = super::path::is_identifier(key);
-    let mut text = Vec::new();
-    if plain {
-        text.extend_from_slice(key);
-    } else {
-        super::quote(key, &mut text);
-    }
-    out.push_str(&String::from_utf8_lossy(&text));
 }
