@@ -13,8 +13,9 @@ use esker_sql_exec::SubqueryStates;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use esker_types::json::{self, JsonRef};
 use esker_types::trigger::TriggerEvent;
-use esker_types::{EvalCtx, SqlResult, Value};
+use esker_types::{EvalCtx, SqlResult, TypeKind, Value, ValueRef};
 
 use super::DmlEnv;
 use super::exprs::TableExprs;
@@ -413,12 +414,24 @@ impl RowChanger {
         let new = &mut scratch.row;
         new.clear();
         patch_row(layout, zone, &old, |col| self.value(col, row), new)?;
-        if old.is_current() {
-            return Ok(*new != scratch.old_row);
+        let is_same = match old.is_current() {
+            true => *new == scratch.old_row,
+            false => {
+                let mut same = Vec::with_capacity(new.len());
+                patch_row(layout, zone, &old, |_| None, &mut same)?;
+                *new == same
+            }
+        };
+        let is_document =
+            |(col, _): &(usize, usize)| self.table.columns[*col].ty.kind == TypeKind::Json;
+        if is_same || !self.touched.iter().any(is_document) {
+            return Ok(!is_same);
         }
-        let mut same = Vec::with_capacity(new.len());
-        patch_row(layout, zone, &old, |_| None, &mut same)?;
-        Ok(*new != same)
+        let new = RowReader::new(layout, &UTC, new)?;
+        Ok(self
+            .touched
+            .iter()
+            .any(|(col, _)| is_other(old.field(*col), new.field(*col))))
     }
 
     /// A larger value stored in the AUTO_INCREMENT column raises the counter.
@@ -431,5 +444,15 @@ impl RowChanger {
             self.table.note_auto(value, env.auto_step);
             env.txn.bump_counter(self.table.counter_tree(), value);
         }
+    }
+}
+
+/// Is the second value another one? Documents are compared as values: `[1]` for `[1.0]` alone changes no row.
+fn is_other(old: ValueRef<'_>, new: ValueRef<'_>) -> bool {
+    match (old, new) {
+        (ValueRef::Json(a), ValueRef::Json(b)) => {
+            json::compare(JsonRef::new(a), JsonRef::new(b)).is_ne()
+        }
+        (a, b) => a != b,
     }
 }
