@@ -111,14 +111,14 @@ fn reverse(c: &Call) -> SqlResult<Value> {
 }
 
 /// Characters of all texts together, or bytes where they become bytes.
-fn total_chars(args: &[ArgType], ctx: &RetCtx, name: &str) -> SqlResult<u64> {
-    let (collation, _) = collation_of(args, ctx, name)?;
-    Ok(args.iter().map(|a| text_units(&a.ty, collation)).sum())
+fn total_chars(args: &[ArgType], collation: Collation) -> u64 {
+    args.iter().map(|a| text_units(&a.ty, collation)).sum()
 }
 
 fn ret_concat(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let all: Vec<usize> = (0..args.len()).collect();
-    like_args(args, &all, total_chars(args, ctx, "concat")?, ctx, "concat")
+    let (collation, _) = collation_of(args, ctx, "concat")?;
+    like_args(args, &all, total_chars(args, collation), ctx, "concat")
 }
 
 fn concat(c: &Call) -> SqlResult<Value> {
@@ -148,7 +148,8 @@ fn join(c: &Call, name: &str, separator: &[u8], first: usize) -> SqlResult<Value
 fn ret_concat_ws(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     let all: Vec<usize> = (0..args.len()).collect();
     let separators = u64::from(text_chars(&args[0].ty)) * (args.len() as u64).saturating_sub(2);
-    let chars = total_chars(&args[1..], ctx, "concat_ws")? + separators;
+    let (collation, _) = collation_of(args, ctx, "concat_ws")?;
+    let chars = total_chars(&args[1..], collation) + separators;
     let sig = like_args(args, &all, chars, ctx, "concat_ws")?;
     Ok(sig.nullable(any_nullable(args)))
 }
