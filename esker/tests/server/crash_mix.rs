@@ -3,8 +3,9 @@
 //!
 //! The load: transactions over several tables with secondary indexes, values of more than a megabyte, XA transactions
 //! that are decided at once, later or after the crash, identifiers used again, AUTO_INCREMENT, and meanwhile clients
-//! that change tables ([`shapes`]). Each client writes rows that nobody else writes, so it knows what they must be:
-//! what was acknowledged, and the one statement without an answer whole or not at all.
+//! that change tables ([`shapes`]) or rows that refer to each other ([`families`]). Each client writes rows that nobody
+//! else writes, so it knows what they must be: what was acknowledged, and the one statement without an answer whole or
+//! not at all.
 //!
 //! Settings of the environment: `ESKER_MIX_ROUNDS` (default 4) lives, each with up to `ESKER_MIX_NESTED` (default 3)
 //! kills during the recovery behind it; `ESKER_MIX_WAYS_EVERY` (default 4): after so many rounds a copy of the
@@ -16,6 +17,7 @@
 //! ESKER_MIX_ROUNDS=100 ESKER_MIX_NESTED=10 ESKER_MIX_REST_EVERY=20 ESKER_MIX_SEED=7 cargo test -p esker --test server crash_mix::
 //! ```
 
+mod families;
 mod shapes;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -28,6 +30,7 @@ use std::time::Duration;
 use esker_server::client::{Client, ClientError};
 
 use crate::common::{Ask, Dice, Server, eventually, setting};
+use families::Families;
 use shapes::{LoadFiles, Shapes};
 
 const CLIENTS: u64 = 5;
@@ -326,7 +329,12 @@ fn draw(c: &mut Client, journal: &Journal) -> Result<(), Gone> {
 }
 
 /// Everything the server has must follow from what the clients know.
-fn verify(c: &mut Client, clients: &mut [Memory], shapes: &mut [Shapes]) {
+fn verify(
+    c: &mut Client,
+    clients: &mut [Memory],
+    shapes: &mut [Shapes],
+    families: &mut [Families],
+) {
     let numbers = |lines: Vec<String>| -> BTreeSet<u64> {
         lines.iter().map(|n| n.parse().expect("a number")).collect()
     };
@@ -371,6 +379,10 @@ fn verify(c: &mut Client, clients: &mut [Memory], shapes: &mut [Shapes]) {
     }
     for shapes in shapes {
         shapes.verify(c);
+    }
+    families::promises_hold(c);
+    for families in families {
+        families.verify(c);
     }
 }
 
@@ -483,10 +495,13 @@ fn a_mixed_load_survives_kills_also_during_recovery() {
             .collect()
     };
     let mut server = Server::start(dir.path(), &with(&[MEMORY]));
-    server.connect().run(SCHEMA);
+    server
+        .connect()
+        .run(&format!("{SCHEMA}; {}", families::SCHEMA));
     let journal = Journal::default();
     let mut clients: Vec<Memory> = (0..CLIENTS).map(|_| Memory::default()).collect();
     let mut shapes = ["x", "y"].map(Shapes::new);
+    let mut families = [0, 1].map(Families::new);
     let transactions = |clients: &[Memory]| -> u64 {
         let done = clients.iter().map(|memory| memory.done.len() as u64);
         done.sum()
@@ -516,6 +531,10 @@ fn a_mixed_load_survives_kills_also_during_recovery() {
                 let mut dice = seed();
                 at_work.push(scope.spawn(move || shapes.live(load, files, &mut dice)));
             }
+            for families in &mut families {
+                let mut dice = seed();
+                at_work.push(scope.spawn(move || families.live(load, &mut dice)));
+            }
             std::thread::sleep(life);
             if let Some(rest) = rest {
                 load.stops.store(true, Ordering::Relaxed);
@@ -539,13 +558,21 @@ fn a_mixed_load_survives_kills_also_during_recovery() {
         let restart = RESTARTS[dice.roll(RESTARTS.len() as u64) as usize];
         server.set_args(&with(restart));
         server.restart();
-        verify(&mut server.connect(), &mut clients, &mut shapes);
+        verify(
+            &mut server.connect(),
+            &mut clients,
+            &mut shapes,
+            &mut families,
+        );
     }
     let done = transactions(&clients);
     let given = journal.given.lock().expect("journal").len();
     println!("seed {seed}: {done} transactions, {given} numbers in {round} rounds");
     for shapes in &shapes {
         println!("{shapes}");
+    }
+    for families in &families {
+        println!("{families}");
     }
     assert!(done > rounds, "{done}");
     server.stop();

@@ -131,7 +131,7 @@ impl Shapes {
 
     /// Changes tables that others are writing to, in ways that change no rows.
     fn change_foreign(&mut self, c: &mut Client, dice: &mut Dice) -> Result<(), Gone> {
-        let table = ["t", "big", "done"][dice.roll(3) as usize];
+        let table = ["t", "big", "done", "parent", "child", "friend"][dice.roll(6) as usize];
         let sql = match dice.roll(5) {
             0 | 1 => format!(
                 "CREATE INDEX more ON mix.{table} (id, {})",
@@ -146,8 +146,8 @@ impl Shapes {
         };
         match ask(c, &sql)? {
             None => self.count(&sql),
-            // Locked; there already; not there; changed meanwhile.
-            Some((1205 | 1061 | 1091 | 1412, _)) => {}
+            // Locked, also a relative; there already; not there; changed meanwhile.
+            Some((1205 | 1213 | 1061 | 1091 | 1412, _)) => {}
             Some((code, message)) => panic!("{sql}: {code} {message}"),
         }
         Ok(())
