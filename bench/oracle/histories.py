@@ -84,7 +84,7 @@ class History:
                     if problem is None or problem.what in self.seen:
                         continue
                     self.seen.add(problem.what)
-                    again = problem.theirs.code in known.PLAN_ERRORS and not problem.mine.error and self.reads_again(text_of(statement))
+                    again = problem.theirs.code in known.PLAN_ERRORS and self.reads_again(text_of(statement))
                     if again or known.explain(known.MYSQL, text_of(statement), problem.mine, problem.theirs):
                         self.count("explained")
                     else:
@@ -137,7 +137,7 @@ class History:
 
     def reads_again(self, text):
         """Does MySQL compute virtual columns of rows that are there, and so errors and warnings that Esker had when they were stored?"""
-        return getattr(self.theme, "computes_again", False) and ("ON DUPLICATE" in text or not text.startswith("INSERT"))
+        return getattr(self.theme, "computes_again", False) and ("ON DUPLICATE" in text or " SELECT " in text or not text.startswith("INSERT"))
 
     def shown(self, sides):
         for query in self.theme.shown():
