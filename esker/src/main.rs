@@ -3,8 +3,8 @@
 //!
 //! Neighbours: `esker-server` and `esker-sql` do the work; this crate parses arguments, sets up the
 //! log and prints errors for people (`show`; `log`, `log_format` and `recent_log` for the server's log; `bar` for
-//! progress);
-//! `heap` is the allocator; `server_options` says which server; `generate` makes man pages and completions.
+//! progress); `heap` is the allocator, and `reserve` what it has left where addresses are limited;
+//! `server_options` says which server; `generate` makes man pages and completions.
 
 mod backup;
 mod bar;
@@ -16,6 +16,7 @@ mod inspect;
 mod log;
 mod log_format;
 mod recent_log;
+mod reserve;
 mod restore;
 mod serve;
 mod server_options;

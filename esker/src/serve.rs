@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::bar::Bar;
-use crate::{heap, log, log_format, recent_log};
+use crate::{heap, log, log_format, recent_log, reserve};
 use esker_server::{Config, Hooks};
 use esker_sql::Instance;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -79,6 +79,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
             config.ignored.join(" ")
         );
     }
+    reserve::keep();
     let data_dir = config.data_dir.clone();
     let mut bar = Bar::new();
     let progress = Box::new(move |progress: &_| bar.show(progress));

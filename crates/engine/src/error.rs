@@ -115,6 +115,12 @@ pub enum EngineError {
         /// What all of them may have together.
         limit_bytes: usize,
     },
+    /// The system gives the process no more memory, or no more addresses for it.
+    #[error("the system has no {wanted_bytes} bytes more for the server")]
+    NoSystemMemory {
+        /// What was asked for.
+        wanted_bytes: usize,
+    },
     /// A key is longer than the engine takes.
     #[error("a key of {key_bytes} bytes is longer than the limit of {limit_bytes}")]
     KeyTooLong {

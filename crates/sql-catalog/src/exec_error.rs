@@ -119,6 +119,7 @@ pub fn engine_error(e: &EngineError) -> SqlError {
                 "transactions and statements together need more than the {limit_bytes} bytes that esker_memory_limit leaves them"
             ));
         }
+        EngineError::NoSystemMemory { .. } => return errors::out_of_memory(e),
         EngineError::SecondLog(what) => {
             return errors::binlog_failed(what);
         }

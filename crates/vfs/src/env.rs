@@ -51,6 +51,9 @@ pub struct Env {
 pub struct Heap {
     /// Bytes that it has handed out and not got back, if it counts them.
     pub in_use: fn() -> Option<usize>,
+    /// Whether it could hand out so many bytes more and keep a reserve for those who cannot be refused. Nothing is
+    /// taken.
+    pub has_room: fn(usize) -> bool,
     /// Gives what it keeps free back to the system, as far as it can.
     pub give_back: fn(),
 }
@@ -59,6 +62,7 @@ impl Heap {
     /// One that tells nothing and does nothing.
     pub const UNKNOWN: Heap = Heap {
         in_use: || None,
+        has_room: |_| true,
         give_back: || (),
     };
 }

@@ -185,6 +185,16 @@ impl Server {
         watchdog::begin(self.pid(), self.port, &self.dir);
     }
 
+    /// Starts again, with so many KiB of addresses at most.
+    pub fn restart_within(&mut self, most_kib: u64) {
+        let mut limited = Command::new("sh");
+        let most_kib = most_kib.to_string();
+        limited.args(["-c", "ulimit -v \"$0\" && exec \"$@\"", &most_kib, ESKER]);
+        let child = launch_by(serve_by(limited), &self.dir, self.port, &self.args);
+        self.child = ready(child, &self.dir);
+        watchdog::begin(self.pid(), self.port, &self.dir);
+    }
+
     /// Starts again, and [stops](Self::stop) it as soon as it listens.
     pub fn stop_early(&mut self) {
         self.child = launch(&self.dir, self.port, &self.args);
@@ -236,7 +246,13 @@ impl Drop for Server {
 
 /// `esker serve` without the settings of the tests, which are not settings of the server.
 pub fn serve_command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+    serve_by(Command::new(ESKER))
+}
+
+const ESKER: &str = env!("CARGO_BIN_EXE_esker");
+
+/// The same by a command that runs `esker`.
+fn serve_by(mut command: Command) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ESKER_")) {
         command.env_remove(name);
     }
@@ -245,7 +261,11 @@ pub fn serve_command() -> Command {
 }
 
 fn launch(dir: &Path, port: u16, args: &[String]) -> Child {
-    serve_command()
+    launch_by(serve_command(), dir, port, args)
+}
+
+fn launch_by(mut command: Command, dir: &Path, port: u16, args: &[String]) -> Child {
+    command
         .arg(format!("--port={port}"))
         .arg(format!("--datadir={}", dir.join("data").display()))
         // A login with a key to make and a password to hash is long on a busy machine.
@@ -258,7 +278,11 @@ fn launch(dir: &Path, port: u16, args: &[String]) -> Child {
 }
 
 fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
-    let mut child = launch(dir, port, args);
+    ready(launch(dir, port, args), dir)
+}
+
+/// The server when it is ready.
+fn ready(mut child: Child, dir: &Path) -> Child {
     let stdout = child.stdout.take().expect("stdout");
     let mut line = String::new();
     BufReader::new(stdout)

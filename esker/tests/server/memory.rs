@@ -3,6 +3,8 @@
 //! Neighbours: `spill` has operators that go to disk instead, `workers` user variables. Peaks are the system's
 //! (VmHWM), so what no account of the server's knows is seen here.
 
+use std::thread;
+
 use esker_server::client::{Client, ClientError};
 
 use crate::common::{Ask, Server, eventually};
@@ -149,6 +151,68 @@ fn many_sessions_at_once_are_bounded_together() {
     // Unbounded it is as much as eight times six values and their packets: 768 MB.
     assert!(grown < MOST_KIB + 128 * 1024, "{grown} KiB");
     assert_eq!(server.connect().value("SELECT COUNT(*) FROM d.t"), "2");
+}
+
+#[test]
+fn a_server_whose_addresses_run_out_refuses_and_lives() {
+    const SESSIONS: usize = 24;
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &["--skip-ssl", "--esker-memory-limit=8G"]);
+    let most_kib = status_kib(&server, "VmSize:") + 900 * 1024;
+    server.stop();
+    server.restart_within(most_kib);
+    let mut other = server.connect();
+    other.run("CREATE DATABASE d; CREATE TABLE d.t (s LONGBLOB)");
+    let long = "a".repeat(15_000_000);
+    let statements = [
+        "SET @v = REPEAT('a', 60000000)".to_owned(),
+        format!("SET @w = '{long}'"),
+        "SELECT LENGTH(CONCAT(REPEAT('a', 30000000), SPACE(20000000), LPAD('b', 10000000, 'c')))"
+            .to_owned(),
+        "SELECT LENGTH(HEX(REPEAT('a', 30000000))), LENGTH(TO_BASE64(REPEAT('a', 30000000)))"
+            .to_owned(),
+        "SELECT LENGTH(REPLACE(REPEAT('a', 20000000), 'a', 'bcd'))".to_owned(),
+        format!("INSERT INTO d.t VALUES ('{long}')"),
+    ];
+    // A server that has no addresses left has none for their threads either.
+    let clients: Vec<_> = (0..SESSIONS).map(|_| server.connect()).collect();
+    let refused: usize = thread::scope(|scope| {
+        let clients = clients.into_iter().enumerate().map(|(nth, mut c)| {
+            let (server, statements) = (&server, &statements);
+            scope.spawn(move || {
+                let mut refused = 0;
+                for turn in 0..statements.len() {
+                    let sql = &statements[(nth + turn) % statements.len()];
+                    match c.query(sql, &mut |_| ()) {
+                        Ok(_) => (),
+                        Err(ClientError::Server(e)) => {
+                            assert_eq!(e.code, OUT_OF_MEMORY, "{e:?} for {}", &sql[..20]);
+                            refused += 1;
+                        }
+                        // A packet that was refused has ended the connection, and so may what had no thread.
+                        Err(_) => {
+                            refused += 1;
+                            match server.try_connect() {
+                                Ok(again) => c = again,
+                                Err(_) => break,
+                            }
+                        }
+                    }
+                }
+                refused
+            })
+        });
+        let clients: Vec<_> = clients.collect();
+        clients
+            .into_iter()
+            .map(|c| c.join().expect("no other error"))
+            .sum()
+    });
+    assert!(refused > 0, "there was enough");
+    assert_eq!(other.value("SELECT 1 + 1"), "2");
+    eventually("there is memory again", || {
+        other.code("SELECT LENGTH(REPEAT('a', 60000000))").is_none()
+    });
 }
 
 #[test]

@@ -341,12 +341,12 @@ impl MemoryBudget {
     /// Whether demands may grow by this.
     ///
     /// # Errors
-    /// [`EngineError::OutOfMemory`].
+    /// [`EngineError::OutOfMemory`], [`EngineError::NoSystemMemory`].
     pub(crate) fn admit(&self, bytes: usize) -> Result<()> {
         let limit_bytes = self.demands_limit();
         let demands = self.sum(&MemoryUse::DEMANDS);
         match demands.saturating_add(bytes) <= limit_bytes {
-            true => Ok(()),
+            true => self.ask_heap(bytes),
             false => Err(EngineError::OutOfMemory {
                 wanted_bytes: bytes,
                 limit_bytes,
@@ -358,7 +358,7 @@ impl MemoryBudget {
     /// Nobody but the heap knows their sizes, so this asks it; or the system, where it does not tell.
     ///
     /// # Errors
-    /// [`EngineError::OutOfMemory`].
+    /// [`EngineError::OutOfMemory`], [`EngineError::NoSystemMemory`].
     pub fn admit_values(&self, bytes: usize) -> Result<()> {
         let Some(process) = self.process.get() else {
             return Ok(());
@@ -366,7 +366,7 @@ impl MemoryBudget {
         let limit_bytes = self.values_limit();
         let fits = |uncounted: usize| uncounted.saturating_add(bytes) <= limit_bytes;
         if fits(process.uncounted(self.total())) {
-            return Ok(());
+            return self.ask_heap(bytes);
         }
         // What others have freed may be with the heap still: it should give it back, and where it cannot, that is no
         // reason to refuse anybody.
@@ -374,11 +374,20 @@ impl MemoryBudget {
         let counted = self.total();
         let demanded = process.asked_for(counted);
         match fits(demanded.unwrap_or_else(|| process.uncounted(counted))) {
-            true => Ok(()),
+            true => self.ask_heap(bytes),
             false => Err(EngineError::OutOfMemory {
                 wanted_bytes: bytes,
                 limit_bytes,
             }),
+        }
+    }
+
+    /// Whether the heap has this much beside a reserve: the system may allow the process less than the limit says.
+    fn ask_heap(&self, wanted_bytes: usize) -> Result<()> {
+        let heap = self.process.get().map(|process| process.heap);
+        match heap.is_none_or(|heap| (heap.has_room)(wanted_bytes)) {
+            true => Ok(()),
+            false => Err(EngineError::NoSystemMemory { wanted_bytes }),
         }
     }
 

@@ -180,6 +180,7 @@ fn what_the_heap_only_keeps_is_given_back_and_refuses_nobody() {
     let budget = MemoryBudget::new(1024 * MIB);
     let heap = Heap {
         in_use: || Some(ASKED_FOR.load(Ordering::Relaxed)),
+        has_room: |_| true,
         give_back: || {
             GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
         },
@@ -194,6 +195,22 @@ fn what_the_heap_only_keeps_is_given_back_and_refuses_nobody() {
     let refused = budget.admit_values(0);
     assert!(matches!(refused, Err(EngineError::OutOfMemory { .. })));
     drop(tables);
+}
+
+#[test]
+fn nobody_is_granted_what_the_system_does_not_have() {
+    let budget = MemoryBudget::new(1024 * MIB);
+    let heap = Heap {
+        has_room: |bytes| bytes <= 10 * MIB,
+        ..Heap::UNKNOWN
+    };
+    budget.set_process(|| Some(on_heap(0)), heap);
+    budget.admit_values(10 * MIB).expect("there are ten");
+    let mut held = budget.reserve(10 * MIB).expect("there are ten");
+    let none = |result: Result<()>| matches!(result, Err(EngineError::NoSystemMemory { .. }));
+    assert!(none(budget.admit_values(11 * MIB)));
+    assert!(none(held.grow(11 * MIB)));
+    assert_eq!(held.bytes(), 10 * MIB);
 }
 
 #[test]
