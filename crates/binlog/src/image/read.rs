@@ -3,7 +3,7 @@
 //! Neighbours: `event::rows` reads NULL bits; `write` is the inverse. **Invariants**: TIMESTAMPs come out in UTC; texts
 //! stay in the column's character set; labels have their number, no text.
 
-use esker_types::{Date, DateTime, Decimal, Time, Value};
+use esker_types::{Date, DateTime, Decimal, Time, Value, json};
 
 use super::Form;
 use super::write::{decimal_bytes, fraction_bytes, fraction_unit, group_bytes};
@@ -50,7 +50,11 @@ impl Form {
             }
             Self::Json => {
                 let len = r.u32()?;
-                Value::Json(r.take(len as usize)?.to_vec())
+                let document = r.take(len as usize)?;
+                if !json::is_sound(document) {
+                    return Err(damaged("row image: JSON"));
+                }
+                Value::Json(document.to_vec())
             }
             Self::Geometry => {
                 let len = r.u32()?;

@@ -49,7 +49,7 @@ pub use print::{depth, pretty, print, put_escaped, quote, unquoted};
 pub use scalar::from_value;
 pub use seek::{exists, extract_one, seek, seek_in_arrays, walk};
 pub use text::{Fault, parse};
-pub use view::{Items, JsonRef, View};
+pub use view::{Items, JsonRef, View, is_sound};
 
 use crate::error::SqlError;
 

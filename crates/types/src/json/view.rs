@@ -9,12 +9,32 @@ use super::encode::{
     OPAQUE, SMALL_ARRAY, SMALL_OBJECT, STRING, TRUE_LITERAL, UINT16, UINT32, UINT64, header_size,
     inlined, key_entry, value_entry, word,
 };
-use super::field_type;
+use super::{MAX_DEPTH, field_type};
 use crate::decimal::Decimal;
 use crate::temporal::{Date, DateTime, Time};
 
 /// Most bytes of a length: 32 bits, seven in each.
 const MAX_LENGTH_BYTES: usize = 5;
+
+/// Can these bytes of somebody else be a document: no deeper than [`MAX_DEPTH`], and no value in several places, so
+/// that reading all of it takes no longer than it is long?
+pub fn is_sound(document: &[u8]) -> bool {
+    fn within(value: JsonRef<'_>, depth: usize, values_left: &mut usize) -> bool {
+        let (View::Array(items) | View::Object(items)) = value.view() else {
+            return true;
+        };
+        depth < MAX_DEPTH
+            && items.iter().all(|item| {
+                let left = values_left.checked_sub(1);
+                left.is_some_and(|left| {
+                    *values_left = left;
+                    within(item, depth + 1, values_left)
+                })
+            })
+    }
+    // Each value has an entry of three bytes at least.
+    within(JsonRef::new(document), 0, &mut (document.len() / 3))
+}
 
 /// A value somewhere in a document.
 #[derive(Debug, Clone, Copy)]
