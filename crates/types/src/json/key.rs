@@ -10,7 +10,8 @@
 //! ```
 //! Neighbours: `order` compares without keys; rows are sorted by these.
 //! **Invariants**: no key is a prefix of another one; two values have the same key if and only if they are equal
-//! (but for doubles that DECIMAL rounds). No key reaches a disk.
+//! (but for doubles that DECIMAL rounds). Keys of scalars are in multi-valued indexes on disk and never change
+//! (docs/formats/key.md); those of arrays and objects are not.
 
 use std::io::Write as _;
 

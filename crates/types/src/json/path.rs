@@ -1,7 +1,8 @@
 //! Path expressions: `$`, `.key`, `."key"`, `.*`, `[n]`, `[last-n]`, `[m to n]`, `[*]`, `**`.
 //!
 //! Neighbours: `seek` follows a path; the SQL functions parse the texts.
-//! **Invariants**: `**` is never the last leg; a range that counts both ends from one side is not empty.
+//! **Invariants**: a path has at most [`MAX_LEGS`] legs; `**` is never the last leg; a range that counts both ends from
+//! one side is not empty.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -14,6 +15,10 @@ use crate::error::{SqlError, SqlResult};
 
 /// Parsed paths that a thread keeps.
 const KEPT_PATHS: usize = 8;
+/// Bytes of the longest text that is kept; longer ones are parsed anew.
+const KEPT_PATH_BYTES: usize = 256;
+/// Legs of a path, each of which may be a frame of the stack when it is followed. MySQL has no limit.
+const MAX_LEGS: usize = 1000;
 
 /// A cell of an array, counted from its beginning or from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +126,9 @@ pub fn parse_path(text: &[u8]) -> SqlResult<Rc<Path>> {
             return Ok(kept[0].1.clone());
         }
         let path = Rc::new(parse_new(text)?);
+        if text.len() > KEPT_PATH_BYTES {
+            return Ok(path);
+        }
         kept.truncate(KEPT_PATHS - 1);
         kept.insert(0, (text.to_vec(), path.clone()));
         Ok(path)
@@ -176,6 +184,9 @@ impl Parser<'_> {
         }
         self.spaces();
         while let Some(b) = self.peek() {
+            if legs.len() == MAX_LEGS {
+                return None;
+            }
             let leg = match b {
                 b'[' => self.cells()?,
                 b'.' => self.member()?,

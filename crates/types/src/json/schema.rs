@@ -5,16 +5,20 @@
 //! members or elements, then `enum` and the combinations); references lead into the schema itself, and as many follow
 //! each other as [`MAX_REFERENCES`].
 
+use std::cell::RefCell;
 use std::fmt;
 
 use regex::RegexBuilder;
 
 use super::order::{compare, hash64};
 use super::view::{Items, JsonRef, View};
+use crate::ctx::Work;
 use crate::error::{SqlError, SqlResult};
 
 /// References on the way from the schema's root to a value.
 const MAX_REFERENCES: usize = 100;
+/// A value checked by one schema is as much work as so many bytes.
+const CHECK_BYTES: usize = 64;
 /// Bytes of a compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
 
@@ -46,9 +50,14 @@ impl fmt::Display for Failure {
 /// What is wrong with the document.
 ///
 /// # Errors
-/// 1235 for references to other schemas.
-pub fn validate(schema: JsonRef<'_>, document: JsonRef<'_>) -> SqlResult<Option<Failure>> {
+/// 1235 for references to other schemas; the statement is killed or out of time.
+pub fn validate(
+    schema: JsonRef<'_>,
+    document: JsonRef<'_>,
+    work: Work<'_>,
+) -> SqlResult<Option<Failure>> {
     let root = Node {
+        work: &RefCell::new(work),
         root: schema,
         schema,
         at: Location {
@@ -101,7 +110,9 @@ struct Location<'a> {
 
 /// A schema within the whole one.
 #[derive(Clone, Copy)]
-struct Node<'a> {
+struct Node<'a, 'w> {
+    /// What was checked so far: combinations of references are more than the schema is long.
+    work: &'a RefCell<Work<'w>>,
     root: JsonRef<'a>,
     schema: JsonRef<'a>,
     at: Location<'a>,
@@ -159,7 +170,7 @@ fn is_type(name: &str, v: &View<'_>) -> bool {
     }
 }
 
-impl<'a> Node<'a> {
+impl<'a> Node<'a, '_> {
     fn get(&self, keyword: &str) -> Option<JsonRef<'a>> {
         match self.schema.view() {
             View::Object(members) => members.find(keyword.as_bytes()),
@@ -198,6 +209,7 @@ impl<'a> Node<'a> {
             },
             root: self.root,
             references: self.references,
+            work: self.work,
         };
         node.check(v)
     }
@@ -212,6 +224,8 @@ impl<'a> Node<'a> {
     }
 
     fn check(&self, v: JsonRef<'_>) -> Check {
+        let done = self.work.borrow_mut().done(CHECK_BYTES);
+        done.map_err(Stop::Error)?;
         if let Some(reference) = self.get("$ref").and_then(text) {
             return self.follow(reference, v);
         }
@@ -266,6 +280,7 @@ impl<'a> Node<'a> {
             },
             root: self.root,
             references: self.references + 1,
+            work: self.work,
         };
         node.check(v)
     }
@@ -296,8 +311,11 @@ impl<'a> Node<'a> {
             self.require(holds, "maximum")?;
         }
         if let Some(unit) = self.limit("multipleOf").filter(|unit| *unit > 0.0) {
-            let parts = n / unit;
-            self.require(parts == parts.round(), "multipleOf")?;
+            // 19.99 is a multiple of 0.01, as near as doubles are to them.
+            let parts = (n / unit).abs();
+            let rounding = (parts + parts.round()) * f64::EPSILON;
+            let is_near = (parts - parts.round()).abs() <= rounding;
+            self.require(is_near, "multipleOf")?;
         }
         Ok(())
     }

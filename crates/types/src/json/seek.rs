@@ -2,94 +2,167 @@
 //!
 //! Neighbours: `path` parses; `view` reads only what is on the way.
 //! **Invariants**: a value is found once, in the order of the document; a scalar or an object is taken for an array
-//! of itself where a path asks for a cell, but for [`seek_in_arrays`].
+//! of itself where a path asks for a cell, but for [`seek_in_arrays`]; a path with several `**` visits no value more
+//! often than it has legs, for `**` goes on from a value once.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::path::{ArrayIndex, Leg, Path, shown_key};
 use super::view::{Items, JsonRef, View};
+use crate::ctx::Work;
+use crate::error::{SqlError, SqlResult};
+
+/// A visited value is as much work as so many bytes.
+const VISIT_BYTES: usize = 16;
 
 /// Everything the path finds.
-pub fn seek<'a>(doc: JsonRef<'a>, path: &Path) -> Vec<JsonRef<'a>> {
-    let mut found: Vec<JsonRef<'a>> = Vec::new();
-    let _ = follow(doc, &path.legs, true, &mut |v| {
-        found.push(v);
-        ControlFlow::Continue(())
-    });
+///
+/// # Errors
+/// The statement is killed or out of time.
+pub fn seek<'a>(doc: JsonRef<'a>, path: &Path, work: &mut Work<'_>) -> SqlResult<Vec<JsonRef<'a>>> {
+    let mut found = all(doc, path, true, work)?;
     // Only `**` comes to a value on several ways.
     if path.legs.contains(&Leg::Descend) {
         let mut seen = HashSet::new();
         found.retain(|v| seen.insert(v.address()));
     }
-    found
+    Ok(found)
 }
 
 /// Everything the path finds where a cell is one of an array, and of nothing else: JSON_KEYS and JSON_SEARCH look so.
-pub fn seek_in_arrays<'a>(doc: JsonRef<'a>, path: &Path) -> Vec<JsonRef<'a>> {
+///
+/// # Errors
+/// The statement is killed or out of time.
+pub fn seek_in_arrays<'a>(
+    doc: JsonRef<'a>,
+    path: &Path,
+    work: &mut Work<'_>,
+) -> SqlResult<Vec<JsonRef<'a>>> {
+    all(doc, path, false, work)
+}
+
+fn all<'a>(
+    doc: JsonRef<'a>,
+    path: &Path,
+    wraps: bool,
+    work: &mut Work<'_>,
+) -> SqlResult<Vec<JsonRef<'a>>> {
     let mut found = Vec::new();
-    let _ = follow(doc, &path.legs, false, &mut |v| {
+    Search::new(path, wraps, work).run(doc, &mut |v| {
         found.push(v);
         ControlFlow::Continue(())
-    });
-    found
+    })?;
+    Ok(found)
 }
 
 /// Does the path find anything?
-pub fn exists(doc: JsonRef<'_>, path: &Path) -> bool {
-    follow(doc, &path.legs, true, &mut |_| ControlFlow::Break(())).is_break()
+///
+/// # Errors
+/// The statement is killed or out of time.
+pub fn exists(doc: JsonRef<'_>, path: &Path, work: &mut Work<'_>) -> SqlResult<bool> {
+    let mut found = false;
+    Search::new(path, true, work).run(doc, &mut |_| {
+        found = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
 }
 
 /// The one value that a path without wildcards finds.
 pub fn extract_one<'a>(doc: JsonRef<'a>, path: &Path) -> Option<JsonRef<'a>> {
     debug_assert!(!path.many());
-    let mut found = None;
-    let _ = follow(doc, &path.legs, true, &mut |v| {
-        found = Some(v);
-        ControlFlow::Break(())
-    });
-    found
+    path.legs
+        .iter()
+        .try_fold(doc, |doc, leg| step(leg, doc, true))
+}
+
+/// Where a leg without wildcards leads. `wraps`: a value that is no array is the only cell of one.
+fn step<'a>(leg: &Leg, doc: JsonRef<'a>, wraps: bool) -> Option<JsonRef<'a>> {
+    match (leg, doc.view()) {
+        (Leg::Member(key), View::Object(items)) => items.find(key),
+        (Leg::Cell(at), View::Array(items)) => {
+            let at = usize::try_from(at.place(items.len())).ok()?;
+            (at < items.len()).then(|| items.get(at))
+        }
+        (Leg::Cell(at), _) if wraps => (at.place(1) == 0).then_some(doc),
+        _ => None,
+    }
 }
 
 type Visit<'v, 'a> = &'v mut dyn FnMut(JsonRef<'a>) -> ControlFlow<()>;
 
-/// `wraps`: a value that is no array is the only cell of one.
-fn follow<'a>(
-    doc: JsonRef<'a>,
-    legs: &[Leg],
+/// Why a search ends before its end.
+enum Stop {
+    /// It has found what it was for.
+    Found,
+    Error(SqlError),
+}
+
+struct Search<'s, 'w> {
+    path: &'s Path,
+    /// A value that is no array is the only cell of one.
     wraps: bool,
-    visit: Visit<'_, 'a>,
-) -> ControlFlow<()> {
-    let Some((leg, rest)) = legs.split_first() else {
-        return visit(doc);
-    };
-    match (leg, doc.view()) {
-        (Leg::Member(key), View::Object(items)) => match items.find(key) {
-            Some(value) => follow(value, rest, wraps, visit),
-            None => ControlFlow::Continue(()),
-        },
-        (Leg::AnyMember, View::Object(items)) | (Leg::AnyCell, View::Array(items)) => {
-            items.iter().try_for_each(|v| follow(v, rest, wraps, visit))
+    work: &'s mut Work<'w>,
+    /// Where `**` has gone on from, with the number of legs behind it. Empty if there is only one in the path.
+    been: HashSet<(usize, *const u8)>,
+    remembers: bool,
+}
+
+impl<'s, 'w> Search<'s, 'w> {
+    fn new(path: &'s Path, wraps: bool, work: &'s mut Work<'w>) -> Self {
+        let descends = path.legs.iter().filter(|leg| **leg == Leg::Descend);
+        Search {
+            path,
+            wraps,
+            work,
+            been: HashSet::new(),
+            remembers: descends.count() > 1,
         }
-        (Leg::Cell(at), View::Array(items)) => match usize::try_from(at.place(items.len())) {
-            Ok(at) if at < items.len() => follow(items.get(at), rest, wraps, visit),
-            _ => ControlFlow::Continue(()),
-        },
-        (Leg::Cell(at), _) if wraps => match at.place(1) {
-            0 => follow(doc, rest, wraps, visit),
-            _ => ControlFlow::Continue(()),
-        },
-        (Leg::Range(from, to), View::Array(items)) => range(*from, *to, items.len())
-            .try_for_each(|at| follow(items.get(at), rest, wraps, visit)),
-        (Leg::Range(from, to), _) if wraps => match range(*from, *to, 1).next() {
-            Some(_) => follow(doc, rest, wraps, visit),
-            None => ControlFlow::Continue(()),
-        },
-        (Leg::Descend, view) => {
-            follow(doc, rest, wraps, visit)?;
-            children(view).try_for_each(|v| follow(v, legs, wraps, visit))
+    }
+
+    fn run<'a>(mut self, doc: JsonRef<'a>, visit: Visit<'_, 'a>) -> SqlResult<()> {
+        match self.follow(doc, &self.path.legs, visit) {
+            ControlFlow::Break(Stop::Error(error)) => Err(error),
+            ControlFlow::Break(Stop::Found) | ControlFlow::Continue(()) => Ok(()),
         }
-        _ => ControlFlow::Continue(()),
+    }
+
+    fn follow<'a>(
+        &mut self,
+        doc: JsonRef<'a>,
+        legs: &'s [Leg],
+        visit: Visit<'_, 'a>,
+    ) -> ControlFlow<Stop> {
+        if let Err(error) = self.work.done(VISIT_BYTES) {
+            return ControlFlow::Break(Stop::Error(error));
+        }
+        let Some((leg, rest)) = legs.split_first() else {
+            return visit(doc).map_break(|()| Stop::Found);
+        };
+        match (leg, doc.view()) {
+            (Leg::Member(_) | Leg::Cell(_), _) => match step(leg, doc, self.wraps) {
+                Some(value) => self.follow(value, rest, visit),
+                None => ControlFlow::Continue(()),
+            },
+            (Leg::AnyMember, View::Object(items)) | (Leg::AnyCell, View::Array(items)) => {
+                items.iter().try_for_each(|v| self.follow(v, rest, visit))
+            }
+            (Leg::Range(from, to), View::Array(items)) => range(*from, *to, items.len())
+                .try_for_each(|at| self.follow(items.get(at), rest, visit)),
+            (Leg::Range(from, to), _) if self.wraps => match range(*from, *to, 1).next() {
+                Some(_) => self.follow(doc, rest, visit),
+                None => ControlFlow::Continue(()),
+            },
+            (Leg::Descend, view) => {
+                if self.remembers && !self.been.insert((rest.len(), doc.address())) {
+                    return ControlFlow::Continue(());
+                }
+                self.follow(doc, rest, visit)?;
+                children(view).try_for_each(|v| self.follow(v, legs, visit))
+            }
+            _ => ControlFlow::Continue(()),
+        }
     }
 }
 
@@ -110,19 +183,24 @@ fn children(view: View<'_>) -> impl Iterator<Item = JsonRef<'_>> {
 
 /// Calls `f` for every value below one that [`seek_in_arrays`] finds, itself included, with its path from the root as
 /// text, which begins with `path` if that has no wildcards.
+///
+/// # Errors
+/// The statement is killed or out of time.
 pub fn walk<'a>(
     doc: JsonRef<'a>,
     path: &Path,
+    work: &mut Work<'_>,
     f: &mut dyn FnMut(&str, JsonRef<'a>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let found = seek_in_arrays(doc, path);
+) -> SqlResult<ControlFlow<()>> {
+    let found = seek_in_arrays(doc, path, work)?;
     if let ([one], false) = (&found[..], path.many()) {
         // As it is written: a cell that is counted from the end stays `last`.
-        return below(*one, true, &HashSet::new(), &mut path.to_string(), f);
+        let at = &mut path.to_string();
+        return Ok(below(*one, true, &HashSet::new(), at, f));
     }
     let starts: HashSet<_> = found.iter().map(|v| v.address()).collect();
     let mut at = String::from("$");
-    below(doc, false, &starts, &mut at, f)
+    Ok(below(doc, false, &starts, &mut at, f))
 }
 
 fn below<'a>(

@@ -14,7 +14,7 @@ use super::seek::{exists, seek};
 use super::view::{JsonRef, View};
 use crate::cast::to_column;
 use crate::collation::Collation;
-use crate::ctx::EvalCtx;
+use crate::ctx::{EvalCtx, Work};
 use crate::error::{SqlError, SqlResult};
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
@@ -97,7 +97,10 @@ impl Level {
         row: &mut Vec<Value>,
         out: &mut Vec<Vec<Value>>,
     ) -> SqlResult<()> {
-        for (nth, found) in seek(doc, &self.path).into_iter().enumerate() {
+        for (nth, found) in seek(doc, &self.path, &mut Work::new(ctx.session))?
+            .into_iter()
+            .enumerate()
+        {
             for column in &self.columns {
                 row[column.slot] = column.value(ctx, found, nth)?;
             }
@@ -127,7 +130,7 @@ impl Column {
         match &self.kind {
             ColumnKind::Ordinality => Ok(Value::UInt(nth as u64 + 1)),
             ColumnKind::Exists { path, ty } => {
-                let found = Value::bool(exists(doc, path));
+                let found = Value::bool(exists(doc, path, &mut Work::new(ctx.session))?);
                 to_column(&ctx.quiet(), found, &SqlType::bigint(false), ty, "", 1)
             }
             ColumnKind::Value {
@@ -137,7 +140,7 @@ impl Column {
                 on_empty,
                 on_error,
             } => {
-                let found = seek(doc, path);
+                let found = seek(doc, path, &mut Work::new(ctx.session))?;
                 match found[..] {
                     [] => answer(on_empty, || missing(name)),
                     [one] if ty.kind != TypeKind::Json && !one.is_scalar() => {
@@ -273,7 +276,7 @@ pub fn value(
     on_error: &Fallback,
 ) -> SqlResult<Value> {
     const NAME: &str = "json_value";
-    let found = seek(doc, path);
+    let found = seek(doc, path, &mut Work::new(ctx.session))?;
     match found[..] {
         [] => answer(on_empty, || {
             let message = format!("No value was found by '{NAME}' on the specified path.");

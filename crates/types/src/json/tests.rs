@@ -234,10 +234,88 @@ fn paths_that_are_none() {
 fn found(doc: &str, path: &str) -> String {
     let doc = bytes(doc);
     let path = parse_path(path.as_bytes()).unwrap();
-    let found = seek(JsonRef::new(&doc), &path);
-    assert_eq!(exists(JsonRef::new(&doc), &path), !found.is_empty());
+    let work = &mut Work::new(&NoSession);
+    let found = seek(JsonRef::new(&doc), &path, work).unwrap();
+    assert_eq!(
+        exists(JsonRef::new(&doc), &path, work).unwrap(),
+        !found.is_empty()
+    );
     let texts: Vec<_> = found.iter().map(|v| shown(&v.to_document())).collect();
     texts.join(" ")
+}
+
+#[test]
+fn paths_with_many_descents_end() {
+    let doc = bytes(&format!("{}1{}", "[".repeat(60), "]".repeat(60)));
+    let path = |descents: usize| parse_path(format!("${}.x", "**[0]".repeat(descents)).as_bytes());
+    let found = seek(
+        JsonRef::new(&doc),
+        &path(400).unwrap(),
+        &mut Work::new(&NoSession),
+    );
+    assert!(found.unwrap().is_empty());
+    for questions in [0, 1, 5] {
+        let killed = Killed::after(questions);
+        let found = seek(
+            JsonRef::new(&doc),
+            &path(400).unwrap(),
+            &mut Work::new(&killed),
+        );
+        assert_eq!(
+            found.map(|found| found.len()).map_err(|e| e.code),
+            Err(1317)
+        );
+    }
+    assert_eq!(path(600).unwrap_err().code, 3143);
+}
+
+#[test]
+fn references_that_multiply_are_killed() {
+    let definition = |n: usize| format!("\"a{n}\":{{\"allOf\":[{0},{0}]}}", refers(n + 1));
+    fn refers(n: usize) -> String {
+        format!("{{\"$ref\":\"#/definitions/a{n}\"}}")
+    }
+    let definitions: Vec<_> = (0..40).map(definition).collect();
+    let schema = format!(
+        "{{\"definitions\":{{{}}},\"allOf\":[{}]}}",
+        definitions.join(","),
+        refers(0)
+    );
+    let (schema, doc) = (bytes(&schema), bytes("1"));
+    let killed = Killed::after(20);
+    let found = schema::validate(
+        JsonRef::new(&schema),
+        JsonRef::new(&doc),
+        Work::new(&killed),
+    );
+    assert_eq!(found.map_err(|e| e.code), Err(1317));
+}
+
+#[test]
+fn bytes_of_others_are_documents_or_not() {
+    let nested = |depth: usize| bytes(&format!("{}1{}", "[".repeat(depth), "]".repeat(depth)));
+    assert!(is_sound(&nested(100)) && is_sound(&bytes("{\"a\":[1,\"b\",null]}")) && is_sound(&[]));
+    // One more around it: its only element begins behind the header and the entry.
+    let mut deep = nested(100);
+    let small_array = deep[0];
+    let len = deep.len() as u16 - 1 + 7;
+    let header = [
+        &[small_array, 1, 0][..],
+        &len.to_le_bytes(),
+        &[small_array, 7, 0],
+    ]
+    .concat();
+    deep.splice(0..1, header);
+    assert!(!is_sound(&deep));
+    // Sixteen levels of two elements each that are the same one: 65,536 values in a hundred bytes.
+    let mut shared = bytes("[]");
+    for _ in 0..16 {
+        let len = shared.len() as u16 - 1 + 10;
+        let entry = [small_array, 10, 0];
+        let header = [&[small_array, 2, 0][..], &len.to_le_bytes(), &entry, &entry].concat();
+        shared.splice(0..1, header);
+    }
+    assert!(!is_sound(&shared));
 }
 
 #[test]
@@ -309,10 +387,16 @@ fn values_have_an_order_by_type() {
 fn a_schema_is_fulfilled_or_not() {
     let fails = |schema: &str, doc: &str| {
         let (schema, doc) = (bytes(schema), bytes(doc));
-        schema::validate(JsonRef::new(&schema), JsonRef::new(&doc))
-            .unwrap()
-            .map(|f| format!("{} {} {}", f.keyword, f.schema, f.document))
+        schema::validate(
+            JsonRef::new(&schema),
+            JsonRef::new(&doc),
+            Work::new(&NoSession),
+        )
+        .unwrap()
+        .map(|f| format!("{} {} {}", f.keyword, f.schema, f.document))
     };
+    assert_eq!(fails("{\"multipleOf\":0.01}", "19.99"), None);
+    assert!(fails("{\"multipleOf\":0.01}", "19.995").is_some());
     let person = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"number\",\"maximum\":5}},\"required\":[\"a\"]}";
     assert_eq!(fails(person, "{\"a\":1}"), None);
     assert_eq!(

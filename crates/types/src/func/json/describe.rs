@@ -6,6 +6,7 @@
 use super::read::{document, is_document};
 use super::{json, ret_json, ret_text, ret_truth};
 use crate::collation::Collation;
+use crate::ctx::Work;
 use crate::error::{SqlError, SqlResult};
 use crate::func::call::{Call, int, string};
 use crate::func::ret::{int_null as ret_int, string_type};
@@ -113,7 +114,8 @@ fn validate(c: &Call, function: &str) -> SqlResult<Option<Option<Failure>>> {
         );
         return Err(SqlError::new(3853, "22032", message));
     }
-    schema::validate(schema.root(), document.root()).map(Some)
+    let work = Work::new(c.ctx.session);
+    schema::validate(schema.root(), document.root(), work).map(Some)
 }
 
 fn json_schema_valid(c: &Call) -> SqlResult<Value> {

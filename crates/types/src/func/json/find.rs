@@ -82,7 +82,7 @@ fn extract(c: &Call, make: impl FnOnce(Extracted<'_>) -> Value) -> SqlResult<Val
             let one = doc::extract_one(root, &path);
             return Ok(one.map_or(Value::Null, |part| make(Extracted::Part(part))));
         }
-        found.append(&mut doc::seek(root, &path));
+        found.append(&mut doc::seek(root, &path, &mut Work::new(c.ctx.session))?);
     }
     if found.is_empty() {
         return Ok(Value::Null);
@@ -134,7 +134,7 @@ fn json_contains_path(c: &Call) -> SqlResult<Value> {
         let Some(path) = path(c, i)? else {
             return Ok(Value::Null);
         };
-        if doc::exists(document.root(), &path) == one {
+        if doc::exists(document.root(), &path, &mut Work::new(c.ctx.session))? == one {
             return Ok(Value::bool(one));
         }
     }
@@ -174,9 +174,13 @@ fn json_keys(c: &Call) -> SqlResult<Value> {
     };
     let found = match c.has(1) {
         false => Some(document.root()),
-        true => {
-            plain_path(c, 1)?.and_then(|path| doc::seek_in_arrays(document.root(), &path).pop())
-        }
+        true => match plain_path(c, 1)? {
+            Some(path) => {
+                let work = &mut Work::new(c.ctx.session);
+                doc::seek_in_arrays(document.root(), &path, work)?.pop()
+            }
+            None => None,
+        },
     };
     match found.map(JsonRef::view) {
         Some(View::Object(items)) => json(
@@ -197,7 +201,7 @@ fn json_length(c: &Call) -> SqlResult<Value> {
             return Ok(Value::Null);
         };
         if path.many() {
-            let found = doc::seek(root, &path).len();
+            let found = doc::seek(root, &path, &mut Work::new(c.ctx.session))?.len();
             return if found == 0 {
                 Ok(Value::Null)
             } else {

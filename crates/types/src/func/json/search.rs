@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use super::read::{document, one_or_all, path};
 use super::{json, ret_json};
 use crate::collation::{Coercibility, Collation};
+use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::errors;
 use crate::func::call::Call;
@@ -93,7 +94,8 @@ fn json_search(c: &Call) -> SqlResult<Value> {
     };
     let mut failed = None;
     for path in &paths {
-        let end = walk(document.root(), path, &mut |at, v| {
+        let work = &mut Work::new(c.ctx.session);
+        let end = walk(document.root(), path, work, &mut |at, v| {
             let View::String(text) = v.view() else {
                 return ControlFlow::Continue(());
             };
@@ -106,7 +108,7 @@ fn json_search(c: &Call) -> SqlResult<Value> {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
-        });
+        })?;
         if end.is_break() {
             break;
         }
