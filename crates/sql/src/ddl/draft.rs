@@ -422,7 +422,7 @@ impl Draft {
         }
         if ty.is_geometry() || ty.kind == TypeKind::Json && array_type(expr).is_none() {
             let text = "Cannot create a functional index on a function that returns a JSON or GEOMETRY value.";
-            return error(3753, text.to_owned());
+            return Err(SqlError::new(3753, "42000", text));
         }
         if ty.kind == TypeKind::Null || (ty.is_string() && ty.length == 0) {
             let text = format!("The used storage engine cannot index the expression '{text}'.");
