@@ -3,7 +3,7 @@
 //! Neighbours: `update` and ON DUPLICATE KEY UPDATE.
 //! **Invariants**: assignments happen from left to right and see each other; a row whose values stay
 //! the same is not written, and its ON UPDATE columns stay; fields that are not assigned are copied
-//! as stored.
+//! as stored; where triggers or functions run, the row is read again when the last of them is over.
 
 use esker_engine::LockMode;
 use esker_sql_catalog::catalog::{ColumnDef, IndexDef, TableDef};
@@ -18,6 +18,7 @@ use esker_types::trigger::TriggerEvent;
 use esker_types::{EvalCtx, SqlResult, TypeKind, Value, ValueRef};
 
 use super::DmlEnv;
+use super::change_fired::Since;
 use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, RowAt};
 use super::insert::{Cell, as_counter, decode_row};
@@ -68,6 +69,8 @@ pub(super) enum Changed {
     No,
     /// A unique key is taken.
     Conflict(Conflict),
+    /// There is no such row any more: a trigger or a function has deleted its parent.
+    Gone,
 }
 
 impl RowChanger {
@@ -286,7 +289,7 @@ impl RowChanger {
         Ok(own)
     }
 
-    /// Writes the row after [`Self::assign_all`]. Its present version lies in the scratch's
+    /// Writes the row after [`Self::assign_all`]. The version that it was made from lies in the scratch's
     /// `old_row`, `clustered` is locked. `keys`: the foreign keys to keep, and the number of the table there. An error
     /// or a conflict may leave writes behind.
     pub(super) fn write(
@@ -297,14 +300,17 @@ impl RowChanger {
         clustered: &[u8],
         keys: (&ForeignKeyPlan, usize),
     ) -> Result<Changed, ExecError> {
-        if !self.encode(env.ctx, env.scratch, row)? {
+        let mut is_other = self.make(env, states, row)?;
+        if self.fires() || env.calls_functions() {
+            match self.catch_up(env, row, clustered)? {
+                Since::Same => {}
+                Since::Changed => is_other = self.make_again(env, states, row)?,
+                Since::Gone => return Ok(Changed::Gone),
+            }
+        }
+        if !is_other {
             return Ok(Changed::No);
         }
-        // Triggers have seen the time that the row gets.
-        if !self.fires() && self.stamp(env, states, row)? {
-            self.encode(env.ctx, env.scratch, row)?;
-        }
-        self.check(env, states, row)?;
         let (plan, node) = keys;
         if let Some((mut enforcer, scratch)) = Enforcer::new(plan, env) {
             let row = RowAt {
@@ -355,7 +361,44 @@ impl RowChanger {
         }
     }
 
-    /// May the row be as it is to become, for the table and the view that it is changed through?
+    /// Makes the row that is to be stored, in the scratch's `row`, and checks it; false if it is the same.
+    fn make(
+        &self,
+        env: &mut DmlEnv<'_>,
+        states: &SubqueryStates,
+        row: &mut [Value],
+    ) -> Result<bool, ExecError> {
+        if !self.encode(env.ctx, env.scratch, row)? {
+            return Ok(false);
+        }
+        // Triggers have seen the time that the row gets.
+        if !self.fires() && self.stamp(env, states, row)? {
+            self.encode(env.ctx, env.scratch, row)?;
+        }
+        self.check(env, states, row)?;
+        if let Some(check) = &self.view_check {
+            env.evaluating(states, |env| check.check(row, env))?;
+        }
+        Ok(true)
+    }
+
+    /// The same over the row as it is now. The view is not asked again: it may call functions, which would change rows
+    /// once more.
+    fn make_again(
+        &self,
+        env: &mut DmlEnv<'_>,
+        states: &SubqueryStates,
+        row: &mut [Value],
+    ) -> Result<bool, ExecError> {
+        self.generate(env, states, row, (1, true))?;
+        if !self.encode(env.ctx, env.scratch, row)? {
+            return Ok(false);
+        }
+        self.check(env, states, row)?;
+        Ok(true)
+    }
+
+    /// May the row be as it is to become, for its table?
     fn check(
         &self,
         env: &mut DmlEnv<'_>,
@@ -369,9 +412,6 @@ impl RowChanger {
         if self.exprs.checks_partition() {
             let own = self.whole_row(env.ctx, &env.scratch.old_row, row)?;
             env.evaluating(states, |env| Ok(self.exprs.check_partition(&own, env)?))?;
-        }
-        if let Some(check) = &self.view_check {
-            env.evaluating(states, |env| check.check(row, env))?;
         }
         Ok(())
     }
@@ -448,7 +488,7 @@ impl RowChanger {
 }
 
 /// Is the second value another one? Documents are compared as values: `[1]` for `[1.0]` alone changes no row.
-fn is_other(old: ValueRef<'_>, new: ValueRef<'_>) -> bool {
+pub(super) fn is_other(old: ValueRef<'_>, new: ValueRef<'_>) -> bool {
     match (old, new) {
         (ValueRef::Json(a), ValueRef::Json(b)) => {
             json::compare(JsonRef::new(a), JsonRef::new(b)).is_ne()

@@ -1,16 +1,18 @@
-//! A row that UPDATE triggers look at, before and after it is written.
+//! A row that UPDATE triggers look at, before and after it is written, and what these and functions do to it meanwhile.
 //!
 //! Neighbours: `change` has the assignments and the write; `update` and ON DUPLICATE KEY UPDATE go through the steps.
 //! **Invariants**: the values of the row in the statement are those of the stored one where nothing is assigned; NULL
-//! in a NOT NULL column is told of when the last BEFORE trigger has run, which may have replaced it.
+//! in a NOT NULL column is told of when the last BEFORE trigger has run, which may have replaced it. Of a row that a
+//! foreign key has changed meanwhile the columns count in which the statement changes the version that it has seen.
 
 use esker_sql_catalog::catalog::ColumnDef;
+use esker_sql_catalog::codec::{RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_exec::SubqueryStates;
 use esker_types::{EvalCtx, SqlError, SqlResult, Value};
 
 use super::DmlEnv;
-use super::change::RowChanger;
+use super::change::{RowChanger, is_other};
 use super::insert::decode_row;
 use super::values::null_for;
 
@@ -21,6 +23,16 @@ pub(crate) struct ChangedRow {
     pub(crate) old: Vec<Value>,
     /// NEW.
     pub(crate) new: Vec<Value>,
+}
+
+/// What became of a stored row while triggers and functions ran.
+pub(super) enum Since {
+    /// Nothing.
+    Same,
+    /// Another version.
+    Changed,
+    /// It is gone.
+    Gone,
 }
 
 /// The value of a column when the last BEFORE trigger has run. Only what the statement itself has said may be made a
@@ -92,5 +104,35 @@ impl RowChanger {
             row[*slot] = accepted(env.ctx, (column, value), &row[*slot], lenient)?;
         }
         self.generate(env, states, row, (1, lenient))
+    }
+
+    /// Reads the row, whose key is locked, again. The version that the statement has seen lies in the scratch's
+    /// `old_row`, and what it made of it in `row` there. If there is another one now, that comes into `old_row`, and
+    /// the columns that the statement leaves as they were have its values in the statement's row.
+    pub(super) fn catch_up(
+        &self,
+        env: &mut DmlEnv<'_>,
+        row: &mut [Value],
+        clustered: &[u8],
+    ) -> Result<Since, ExecError> {
+        let seen = std::mem::take(&mut env.scratch.old_row);
+        if !env.reread(self.table(), clustered)? {
+            return Ok(Since::Gone);
+        }
+        let (now, made) = (&env.scratch.old_row, &env.scratch.row);
+        if *now == seen {
+            return Ok(Since::Same);
+        }
+        let (table, zone) = (self.table(), &env.ctx.time_zone);
+        let mut values = vec![Value::Null; table.columns.len()];
+        decode_row(table, zone, now, &mut values)?;
+        let seen = RowReader::new(&table.layout, &UTC, &seen)?;
+        let made = RowReader::new(&table.layout, &UTC, made)?;
+        for (col, slot) in self.settable() {
+            if !is_other(seen.field(*col), made.field(*col)) {
+                row[*slot] = std::mem::take(&mut values[*col]);
+            }
+        }
+        Ok(Since::Changed)
     }
 }

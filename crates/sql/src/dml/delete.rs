@@ -240,9 +240,8 @@ pub(crate) struct DeleteSteps {
     /// The statement's row, and the target in it that comes next.
     row: Vec<Value>,
     next: usize,
-    /// The row that is being deleted: its key, and as it is stored.
+    /// The key of the row that is being deleted.
     key: Vec<u8>,
-    stored: Vec<u8>,
     deleted: u64,
 }
 
@@ -263,7 +262,6 @@ impl CompiledDelete {
             row: Vec::new(),
             next: self.tables.len(),
             key: Vec::new(),
-            stored: Vec::new(),
             deleted: 0,
         })
     }
@@ -294,20 +292,20 @@ impl CompiledDelete {
             let mut old = vec![Value::Null; table.columns.len()];
             decode_row(table, &env.ctx.time_zone, &env.scratch.old_row, &mut old)?;
             steps.key = key;
-            steps.stored.clone_from(&env.scratch.old_row);
             return Ok(Some(old));
         }
     }
 
-    /// Deletes the row that came last; false if IGNORE has left it alone.
+    /// Deletes the row that came last; false if a trigger has deleted it with a parent, or IGNORE has left it alone.
     pub(crate) fn delete_found(
         &self,
         env: &mut DmlEnv<'_>,
         steps: &mut DeleteSteps,
     ) -> Result<bool, ExecError> {
         let _strict = strict_writes(env.ctx, self.ignore);
-        env.scratch.old_row.clone_from(&steps.stored);
-        let is_gone = self.delete(env, steps.target(), &steps.key)?;
+        let nth = steps.target();
+        let is_gone =
+            env.reread(&self.tables[nth], &steps.key)? && self.delete(env, nth, &steps.key)?;
         steps.deleted += u64::from(is_gone);
         Ok(is_gone)
     }

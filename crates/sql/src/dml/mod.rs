@@ -342,6 +342,11 @@ impl DmlEnv<'_> {
         })
     }
 
+    /// Does it call stored functions? These may delete or change parents of the rows that it has found.
+    fn calls_functions(&self) -> bool {
+        self.functions.is_some()
+    }
+
     /// Takes a row whose key is locked as the statement has left it so far into the scratch's `old_row`; false: it is
     /// gone.
     fn reread(&mut self, table: &TableDef, key: &[u8]) -> Result<bool, ExecError> {

@@ -208,7 +208,8 @@ impl CompiledUpdate {
         self.ignore || !env.ctx.sql_mode.is_strict()
     }
 
-    /// Writes a row that has its new values: whether they are others. Under IGNORE `None`: it cannot be changed.
+    /// Writes a row that has its new values: whether they are others. `None`: it is gone, or under IGNORE cannot be
+    /// changed.
     fn write(
         &self,
         env: &mut DmlEnv<'_>,
@@ -221,6 +222,7 @@ impl CompiledUpdate {
         let error = match changer.write(env, states, row, key, (&self.foreign, nth)) {
             Ok(Changed::Yes) => return Ok(Some(true)),
             Ok(Changed::No) => return Ok(Some(false)),
+            Ok(Changed::Gone) => return Ok(None),
             Ok(Changed::Conflict(conflict)) => {
                 let table = changer.table();
                 let row = RowReader::new(&table.layout, &env.ctx.time_zone, &env.scratch.row)?;
@@ -425,8 +427,8 @@ impl CompiledUpdate {
         }
     }
 
-    /// Writes the row that came last as BEFORE triggers have left it: as AFTER triggers see it, unless IGNORE has left
-    /// it alone.
+    /// Writes the row that came last as BEFORE triggers have left it: as AFTER triggers see it, unless it is gone or
+    /// IGNORE has left it alone.
     pub(crate) fn write_proposed(
         &self,
         env: &mut DmlEnv<'_>,

@@ -209,6 +209,12 @@ impl Writer<'_> {
         Ok(found.is_some())
     }
 
+    /// Is this the latest version of a row whose key is locked?
+    fn holds(&self, table: &TableDef, clustered: &[u8], row: &[u8]) -> Result<bool, ExecError> {
+        let mut latest = Vec::new();
+        Ok(self.read_locked(table, clustered, &mut latest)? && latest == row)
+    }
+
     /// The latest clustered key under a unique entry's key, which is locked.
     fn holder(
         &self,
@@ -394,6 +400,7 @@ impl Writer<'_> {
         row: &[u8],
         scratch: &mut Entries<'_>,
     ) -> Result<(), ExecError> {
+        debug_assert!(self.holds(table, clustered, row)?, "an old version");
         if table.indexes.len() > 1 {
             scratch.old.compute(table, clustered, row)?;
             self.lock_unique(table, scratch.old)?;
@@ -412,6 +419,10 @@ impl Writer<'_> {
         change: RowChange<'_>,
         scratch: &mut Entries<'_>,
     ) -> Result<Written, ExecError> {
+        debug_assert!(
+            self.holds(table, change.clustered, change.old)?,
+            "an old version"
+        );
         let moved = change.clustered != change.new_clustered;
         let primary = &table.primary().tree;
         let has_entries = table.indexes.len() > 1;

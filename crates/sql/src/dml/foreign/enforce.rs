@@ -71,24 +71,19 @@ struct Found {
 }
 
 impl ForeignKeyPlan {
-    /// Is a row that was found at the beginning still there? A cascade of the same statement may have deleted or
-    /// changed it since: then its latest version is put into the scratch's `old_row`.
+    /// Is a row that was found at the beginning still there? A cascade of the same statement, or of one in a function
+    /// that it calls, may have deleted or changed it since: then its latest version is put into the scratch's
+    /// `old_row`.
     pub(in crate::dml) fn is_still_there(
         &self,
         env: &mut DmlEnv<'_>,
         table: &TableDef,
         clustered: &[u8],
     ) -> Result<bool, ExecError> {
-        if !self.cascades() {
+        if !self.cascades() && !env.calls_functions() {
             return Ok(true);
         }
-        match Enforcer::new(self, env) {
-            None => Ok(true),
-            Some((enforcer, scratch)) => {
-                let out = &mut scratch.old_row;
-                enforcer.writer.read_locked(table, clustered, out)
-            }
-        }
+        env.reread(table, clustered)
     }
 }
 

@@ -76,6 +76,11 @@ impl<'r> Run<'r, '_> {
 
     fn replace(&mut self, conflict: &Conflict) -> Result<bool, ExecError> {
         self.begin_replace(conflict)?;
+        let env = &mut *self.env;
+        // The view that rows come through may call functions.
+        if env.calls_functions() && !env.reread(self.insert.table(), &conflict.clustered)? {
+            return Ok(true);
+        }
         self.delete_other(conflict)
     }
 
@@ -185,8 +190,8 @@ impl<'r> Run<'r, '_> {
         insert.ignore || (several && !self.env.ctx.sql_mode.is_strict())
     }
 
-    /// Writes the row in the way, which lies in the scratch's `old_row`, with its new values; false if IGNORE leaves it
-    /// alone.
+    /// Writes the row in the way, which lies in the scratch's `old_row`, with its new values; false if it is gone, or
+    /// IGNORE leaves it alone.
     pub(super) fn write_update(
         &mut self,
         changer: &RowChanger,
@@ -215,7 +220,7 @@ impl<'r> Run<'r, '_> {
                 }
                 self.env.ctx.warn(Level::Warning, e.code, e.message);
             }
-            None => {}
+            Some(Changed::Gone) | None => {}
         }
         if let Some(col) = table.auto_column {
             // The existing row is in front, so a column's slot is its ordinal.

@@ -227,22 +227,25 @@ impl CompiledInsert {
         })
     }
 
-    /// Deletes the row in the way; the new one can be tried again.
+    /// Deletes the row in the way; the new one can be tried again. False: a trigger has deleted it with a parent.
     pub(crate) fn delete_other(
         &self,
         env: &mut DmlEnv<'_>,
         steps: &mut InsertSteps,
-    ) -> Result<(), ExecError> {
+    ) -> Result<bool, ExecError> {
         let other = steps.other.take().expect("a row is in the way");
         self.resumed(env, steps, |run, _| {
-            run.env.scratch.old_row = other.stored;
+            let key = &other.conflict.clustered;
+            if !run.env.reread(self.table(), key)? {
+                return Ok(false);
+            }
             let is_gone = run.delete_other(&other.conflict)?;
             assert!(is_gone, "a row that triggers have been told of is deleted");
-            Ok(())
+            Ok(true)
         })
     }
 
-    /// Updates the row in the way: as AFTER triggers see it, unless IGNORE leaves it alone.
+    /// Updates the row in the way: as AFTER triggers see it, unless it is gone or IGNORE leaves it alone.
     pub(crate) fn update_other(
         &self,
         env: &mut DmlEnv<'_>,
