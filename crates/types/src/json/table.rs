@@ -86,27 +86,26 @@ impl Level {
         width: usize,
     ) -> SqlResult<Vec<Vec<Value>>> {
         let mut out = Vec::new();
-        self.expand(ctx, doc, &mut vec![Value::Null; width], &mut out)?;
+        let (row, work) = (&mut vec![Value::Null; width], &mut Work::new(ctx.session));
+        self.expand(ctx, work, doc, row, &mut out)?;
         Ok(out)
     }
 
     fn expand(
         &self,
         ctx: &EvalCtx,
+        work: &mut Work<'_>,
         doc: JsonRef<'_>,
         row: &mut Vec<Value>,
         out: &mut Vec<Vec<Value>>,
     ) -> SqlResult<()> {
-        for (nth, found) in seek(doc, &self.path, &mut Work::new(ctx.session))?
-            .into_iter()
-            .enumerate()
-        {
+        for (nth, found) in seek(doc, &self.path, work)?.into_iter().enumerate() {
             for column in &self.columns {
-                row[column.slot] = column.value(ctx, found, nth)?;
+                row[column.slot] = column.value(ctx, work, found, nth)?;
             }
             let before = out.len();
             for nested in &self.nested {
-                nested.expand(ctx, found, row, out)?;
+                nested.expand(ctx, work, found, row, out)?;
                 nested.clear(row);
             }
             if out.len() == before {
@@ -126,11 +125,17 @@ impl Level {
 }
 
 impl Column {
-    fn value(&self, ctx: &EvalCtx, doc: JsonRef<'_>, nth: usize) -> SqlResult<Value> {
+    fn value(
+        &self,
+        ctx: &EvalCtx,
+        work: &mut Work<'_>,
+        doc: JsonRef<'_>,
+        nth: usize,
+    ) -> SqlResult<Value> {
         match &self.kind {
             ColumnKind::Ordinality => Ok(Value::UInt(nth as u64 + 1)),
             ColumnKind::Exists { path, ty } => {
-                let found = Value::bool(exists(doc, path, &mut Work::new(ctx.session))?);
+                let found = Value::bool(exists(doc, path, work)?);
                 to_column(&ctx.quiet(), found, &SqlType::bigint(false), ty, "", 1)
             }
             ColumnKind::Value {
@@ -140,7 +145,7 @@ impl Column {
                 on_empty,
                 on_error,
             } => {
-                let found = seek(doc, path, &mut Work::new(ctx.session))?;
+                let found = seek(doc, path, work)?;
                 match found[..] {
                     [] => answer(on_empty, || missing(name)),
                     [one] if ty.kind != TypeKind::Json && !one.is_scalar() => {

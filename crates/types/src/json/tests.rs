@@ -5,8 +5,9 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 
 use super::*;
-use crate::ctx::{NoSession, Work};
+use crate::ctx::{EvalCtx, EvalSettings, NoSession, SessionInfo, Work};
 use crate::decimal::Decimal;
+use crate::sqltype::SqlType;
 use crate::temporal::{Date, DateTime, Time};
 use crate::testing::Killed;
 
@@ -267,6 +268,32 @@ fn paths_with_many_descents_end() {
         );
     }
     assert_eq!(path(600).unwrap_err().code, 3143);
+}
+
+#[test]
+fn rows_of_a_document_are_killed_among_their_columns() {
+    let path = |text: &str| std::sync::Arc::new((*parse_path(text.as_bytes()).unwrap()).clone());
+    let column = |slot| table::Column {
+        slot,
+        kind: table::ColumnKind::Exists {
+            path: path("$.a"),
+            ty: SqlType::bigint(false),
+        },
+    };
+    let level = table::Level {
+        path: path("$[*]"),
+        columns: (0..8).map(column).collect(),
+        nested: Vec::new(),
+    };
+    let doc = bytes(&format!("[{}1]", "2,".repeat(1_999)));
+    let rows = |session: &dyn SessionInfo| {
+        let ctx = EvalCtx::new(EvalSettings::default(), session);
+        let rows = level.rows(&ctx, JsonRef::new(&doc), 8);
+        rows.map(|rows| rows.len()).map_err(|e| e.code)
+    };
+    assert_eq!(rows(&NoSession), Ok(2_000));
+    // Finding the rows alone asks twice.
+    assert_eq!(rows(&Killed::after(10)), Err(1317));
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn extract(c: &Call, make: impl FnOnce(Extracted<'_>) -> Value) -> SqlResult<Val
         return Ok(Value::Null);
     };
     let root = document.root();
-    let mut found = Vec::new();
+    let (mut found, work) = (Vec::new(), &mut Work::new(c.ctx.session));
     for i in 1..c.argc() {
         let Some(path) = path(c, i)? else {
             return Ok(Value::Null);
@@ -82,13 +82,13 @@ fn extract(c: &Call, make: impl FnOnce(Extracted<'_>) -> Value) -> SqlResult<Val
             let one = doc::extract_one(root, &path);
             return Ok(one.map_or(Value::Null, |part| make(Extracted::Part(part))));
         }
-        found.append(&mut doc::seek(root, &path, &mut Work::new(c.ctx.session))?);
+        found.append(&mut doc::seek(root, &path, work)?);
     }
     if found.is_empty() {
         return Ok(Value::Null);
     }
     let list = Json::Array(found.iter().map(|v| v.to_json()).collect());
-    let list = doc::encode_watched(&list, &mut Work::new(c.ctx.session))?;
+    let list = doc::encode_watched(&list, work)?;
     Ok(make(Extracted::List(list)))
 }
 
@@ -130,11 +130,12 @@ fn json_contains_path(c: &Call) -> SqlResult<Value> {
     let Some(one) = one_or_all(c, 1, NAME)? else {
         return Ok(Value::Null);
     };
+    let work = &mut Work::new(c.ctx.session);
     for i in 2..c.argc() {
         let Some(path) = path(c, i)? else {
             return Ok(Value::Null);
         };
-        if doc::exists(document.root(), &path, &mut Work::new(c.ctx.session))? == one {
+        if doc::exists(document.root(), &path, work)? == one {
             return Ok(Value::bool(one));
         }
     }

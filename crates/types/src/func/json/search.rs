@@ -93,8 +93,8 @@ fn json_search(c: &Call) -> SqlResult<Value> {
             .like(text, &pattern, escape, c.ctx.session)
     };
     let mut failed = None;
+    let work = &mut Work::new(c.ctx.session);
     for path in &paths {
-        let work = &mut Work::new(c.ctx.session);
         let end = walk(document.root(), path, work, &mut |at, v| {
             let View::String(text) = v.view() else {
                 return ControlFlow::Continue(());
