@@ -7,12 +7,10 @@ range locked.
 """
 import os
 
-import machine, servers, workload
+import machine, references, servers, workload
 from servers import ESKER, INNODB, MYSQL
 
 SCRIPT = os.path.join(machine.HERE, "ranges.lua")
-# Rows of one INSERT of the preparation.
-BATCH = 1000
 
 
 def options(parser):
@@ -31,9 +29,7 @@ def prepare(server, args):
     login.tell("USE ranges")
     login.tell("CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, note VARCHAR(60) NOT NULL, KEY (k)) "
                f"ENGINE={server.storage_engine}")
-    for first in range(0, args.size, BATCH):
-        rows = (f"({k}, 'row {k}')" for k in range(first, min(first + BATCH, args.size)))
-        login.tell(f"INSERT INTO t (k, note) VALUES {','.join(rows)}")
+    references.fill(login, "t (k, note)", (f"({k}, 'row {k}')" for k in range(args.size)))
     login.close()
 
 

@@ -206,14 +206,16 @@ fn nobody_inserts_into_what_was_seen_empty() {
     });
 }
 
+fn open_on(machine: &esker_vfs::sim::SimEnv) -> Engine {
+    let mut config = EngineConfig::new("/db");
+    config.mode = Mode::Manual;
+    Engine::open(machine.env(), config).unwrap()
+}
+
 #[test]
 fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
     let machine = esker_vfs::sim::SimEnv::new(1);
-    let open = || {
-        let mut config = EngineConfig::new("/db");
-        config.mode = Mode::Manual;
-        Engine::open(machine.env(), config).unwrap()
-    };
+    let open = || open_on(&machine);
     let engine = open();
     let tree = engine.create_tree().unwrap();
     let id = tree.id();
@@ -259,11 +261,7 @@ fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
 #[test]
 fn coarse_locks_outlive_savepoints_and_a_restart_and_go_with_the_commit() {
     let machine = esker_vfs::sim::SimEnv::new(1);
-    let open = || {
-        let mut config = EngineConfig::new("/db");
-        config.mode = Mode::Manual;
-        Engine::open(machine.env(), config).unwrap()
-    };
+    let open = || open_on(&machine);
     let engine = open();
     let tree = engine.create_tree().unwrap();
     let id = tree.id();
