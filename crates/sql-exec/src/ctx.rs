@@ -283,9 +283,8 @@ impl<'a> ExecCtx<'a> {
             if self.mode == Mode::Inline {
                 return Err(ExecError::Wait(ticket));
             }
-            ticket
-                .block(self.limits.lock_wait)
-                .map_err(|e| engine_error(&e))?;
+            let waited = self.txn().await_lock(ticket, self.limits.lock_wait);
+            waited.map_err(|e| engine_error(&e))?;
         }
     }
 }

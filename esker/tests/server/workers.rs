@@ -142,6 +142,31 @@ fn statements_without_end_take_no_worker_and_are_killed() {
     }
 }
 
+/// Who is killed lets the next one have its locks, so KILL meets statements that have just begun to wait.
+#[test]
+fn who_begins_to_wait_for_a_lock_is_killed() {
+    const CHANGE: &str =
+        "UPDATE d.many a JOIN d.many b ON a.s <> b.s SET a.s = REVERSE(a.s) WHERE b.id > 0";
+    let (server, _dir) = server_with_table();
+    let mut c = server.connect();
+    for _ in 0..6 {
+        let sessions = std::iter::repeat_with(|| {
+            let mut hostile = server.connect();
+            let id = hostile.value("SELECT CONNECTION_ID()");
+            hostile.run("SET innodb_lock_wait_timeout = 60");
+            let ended = std::thread::spawn(move || code(hostile.query(CHANGE, &mut |_| ())));
+            (id, ended)
+        });
+        let sessions: Vec<_> = sessions.take(8).collect();
+        eventually("all run", || running(&mut c, CHANGE).len() == 8);
+        for (id, ended) in sessions {
+            c.run(&format!("KILL QUERY {id}"));
+            // 1205 would be the end of a wait that KILL has not found.
+            assert_eq!(ended.join().expect("no panic"), 1317);
+        }
+    }
+}
+
 #[test]
 fn computed_keys_of_handlers_take_no_worker() {
     let (server, _dir) = server_with_table();

@@ -469,8 +469,8 @@ impl Txn {
         self.may_spill = may_spill;
     }
 
-    /// Has `go_on` asked now and then while the commit of a large transaction merges what has moved to disk; false ends
-    /// it with [`EngineError::Cancelled`], and the transaction is rolled back.
+    /// Has `go_on` asked before a wait for a lock, and now and then while the commit of a large transaction merges what
+    /// has moved to disk; false ends it with [`EngineError::Cancelled`]. A commit is rolled back then.
     pub fn set_go_on(&mut self, go_on: impl Fn() -> bool + Send + Sync + 'static) {
         self.go_on = GoOn(Some(Box::new(go_on)));
     }

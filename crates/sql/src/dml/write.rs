@@ -100,7 +100,7 @@ impl Writer<'_> {
     fn wait(&self, ticket: Ticket) -> Result<(), ExecError> {
         match self.mode {
             Mode::Inline => Err(ExecError::Wait(ticket)),
-            Mode::Thread => Ok(ticket.block(self.limits.lock_wait)?),
+            Mode::Thread => Ok(self.txn.await_lock(ticket, self.limits.lock_wait)?),
         }
     }
 
