@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::keys::{KeyList, SortedKeys};
 use super::merge::{Barriers, merged};
 use super::{LockManager, LockMode, LockOwner, wake_all};
 use crate::TreeId;
@@ -37,8 +38,8 @@ impl LockManager {
         });
         rows.retain(|_, count| *count >= LEAST_OF_TREE);
         let saved = rows
-            .into_keys()
-            .map(|(tree, mode)| self.merge(owner, tree, mode));
+            .into_iter()
+            .map(|((tree, mode), count)| self.merge(owner, (tree, mode), count));
         let saved = saved.sum();
         owner.merged(saved);
         if saved > 0 {
@@ -47,10 +48,17 @@ impl LockManager {
         saved
     }
 
-    /// Makes covers of the row locks in a tree.
-    fn merge(&self, owner: &Arc<LockOwner>, tree: TreeId, mode: LockMode) -> usize {
+    /// Makes covers of the row locks in a tree, so many.
+    fn merge(
+        &self,
+        owner: &Arc<LockOwner>,
+        (tree, mode): (TreeId, LockMode),
+        count: usize,
+    ) -> usize {
         let (before, barriers) = self.covers_and_barriers(owner, tree, mode);
-        let wide = merged(&self.keys_held(owner, tree, mode), &before, &barriers);
+        let keys = self.keys_held(owner, (tree, mode), count);
+        let wide = merged(&keys, &before, &barriers);
+        drop(keys);
         let Some(wide) = Spans::of(wide) else {
             return 0;
         };
@@ -76,24 +84,28 @@ impl LockManager {
         tree: TreeId,
         mode: LockMode,
     ) -> (Spans, Barriers) {
-        let mut keys = Vec::new();
+        let mut keys = KeyList::default();
         for shard in &self.shards {
             let shard = shard.0.lock();
-            shard.for_each_foreign(owner, (tree, mode), |key| keys.push(key.to_vec()));
+            shard.for_each_foreign(owner, (tree, mode), |key| keys.push(key));
         }
         let (own, spans) = self.ranges.covers(owner, tree, mode);
-        (own, Barriers::new(keys, spans))
+        (own, Barriers::new(keys.sorted(), spans))
     }
 
-    fn keys_held(&self, owner: &LockOwner, tree: TreeId, mode: LockMode) -> Vec<Vec<u8>> {
-        let mut keys = Vec::new();
+    fn keys_held(
+        &self,
+        owner: &LockOwner,
+        (tree, mode): (TreeId, LockMode),
+        count: usize,
+    ) -> SortedKeys {
+        let mut keys = KeyList::with_capacity(count);
         self.for_each_held(owner, |m, t, key| {
             if (t, m) == (tree, mode) {
-                keys.push(key.to_vec());
+                keys.push(key);
             }
         });
-        keys.sort_unstable();
-        keys
+        keys.sorted()
     }
 
     /// Gives back the row locks that covers stand for now.

@@ -5,8 +5,8 @@
 //! (tree, key); it need not exist.
 //!
 //! Parts: `owner` (a transaction: what it holds, awaits and has written) → `shard` (rows and their queues), `range`
-//! (gaps and covers) → [`LockManager`] → `deadlock` (the wait-for graph), `list` (to be shown), `merge` (which covers
-//! can take the place of row locks) → `coarse` (has them do so where memory runs out).
+//! (gaps and covers) → [`LockManager`] → `deadlock` (the wait-for graph), `list` (to be shown), `keys` (keys in
+//! order), `merge` (which covers can take the place of row locks) → `coarse` (has them do so where memory runs out).
 //!
 //! **Invariants**
 //! - Lock order inside: the deadlock mutex, then a shard (of rows or of ranges), then an owner's fields. Never two
@@ -23,6 +23,7 @@ mod coarse;
 #[cfg(test)]
 mod coarse_tests;
 mod deadlock;
+mod keys;
 mod list;
 mod merge;
 mod owner;
