@@ -373,7 +373,6 @@ impl Connection {
             WireError::OutOfOrder { .. } => {
                 SqlError::new(1156, "08S01", "Got packets out of order")
             }
-            WireError::NoMemory => errors::out_of_memory("a packet needs more than there is"),
             WireError::Compressed => {
                 SqlError::new(1157, "08S01", "Couldn't uncompress communication packet")
             }
@@ -399,7 +398,7 @@ impl Connection {
                     let (start, capabilities) = (seq, self.capabilities);
                     let parsed = command::parse(payload, capabilities);
                     self.frames.set_seq(start);
-                    return Ok(match parsed {
+                    let next = match parsed {
                         Ok(cmd) => {
                             let mode = dispatch::first_mode(payload);
                             let parameters = &mut self.parameters;
@@ -416,7 +415,10 @@ impl Connection {
                             Next::LastError(errors::malformed_packet())
                         }
                         Err(_) => Next::Error(errors::malformed_packet()),
-                    });
+                    };
+                    // The session has a copy of a large command.
+                    self.shrink_buffers();
+                    return Ok(next);
                 }
                 Ok(None) => {
                     self.shrink_buffers();

@@ -7,6 +7,8 @@
 //! what arrived with it; sequence numbers are checked on everything that comes in, in the compressed protocol those of
 //! the outer packets (clients number what is inside as they like).
 
+use std::ops::Range;
+
 use crate::WireError;
 
 /// Largest payload of one packet; longer payloads are split.
@@ -20,17 +22,8 @@ pub struct FrameReader {
     buf: Vec<u8>,
     /// Start of unread bytes in `buf`.
     pos: usize,
-    /// Joined payload of a packet that came in several parts.
-    joined: Vec<u8>,
     /// Sequence numbers are as they come.
     any_order: bool,
-}
-
-/// A complete payload: where it lies in the reader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    InBuf { start: usize, end: usize },
-    Joined,
 }
 
 impl FrameReader {
@@ -56,9 +49,9 @@ impl FrameReader {
         self.pos < self.buf.len()
     }
 
-    /// Bytes that the buffers can hold without more memory.
+    /// Bytes that the buffer can hold without more memory.
     pub fn capacity(&self) -> usize {
-        self.buf.capacity() + self.joined.capacity()
+        self.buf.capacity()
     }
 
     /// Gives memory back when a large command has passed and nothing is pending.
@@ -66,9 +59,6 @@ impl FrameReader {
         if !self.has_pending() && self.buf.capacity() > keep {
             self.buf = Vec::new();
             self.pos = 0;
-        }
-        if self.joined.capacity() > keep {
-            self.joined = Vec::new();
         }
     }
 
@@ -78,19 +68,15 @@ impl FrameReader {
     /// # Errors
     /// A payload above `limit` bytes, or a wrong sequence number. The connection is unusable then.
     pub fn next(&mut self, expected: u8, limit: usize) -> Result<Option<(&[u8], u8)>, WireError> {
-        let Some((found, seq)) = self.find(expected, limit)? else {
-            return Ok(None);
-        };
-        Ok(Some((
-            match found {
-                Found::InBuf { start, end } => &self.buf[start..end],
-                Found::Joined => &self.joined,
-            },
-            seq,
-        )))
+        let found = self.find(expected, limit)?;
+        Ok(found.map(|(payload, seq)| (&self.buf[payload], seq)))
     }
 
-    fn find(&mut self, expected: u8, limit: usize) -> Result<Option<(Found, u8)>, WireError> {
+    fn find(
+        &mut self,
+        expected: u8,
+        limit: usize,
+    ) -> Result<Option<(Range<usize>, u8)>, WireError> {
         let mut at = self.pos;
         let mut seq = expected;
         let mut parts = 0;
@@ -122,32 +108,27 @@ impl FrameReader {
             parts += 1;
             at = start + len;
             if len < MAX_PACKET {
-                let found = if parts == 1 {
-                    Found::InBuf { start, end: at }
-                } else {
-                    self.join(at)?;
-                    Found::Joined
-                };
+                let payload = if parts == 1 { start..at } else { self.join(at) };
+                debug_assert_eq!(payload.len(), total);
                 self.pos = at;
-                return Ok(Some((found, seq)));
+                return Ok(Some((payload, seq)));
             }
         }
     }
 
-    /// Joins the parts between `pos` and `end`.
-    fn join(&mut self, end: usize) -> Result<(), WireError> {
-        self.joined.clear();
-        let room = self.joined.try_reserve_exact(end - self.pos);
-        room.map_err(|_| WireError::NoMemory)?;
-        let mut at = self.pos;
+    /// Joins the parts between `pos` and `end` where they lie: a long payload is there once.
+    fn join(&mut self, end: usize) -> Range<usize> {
+        let start = self.pos + HEADER;
+        let (mut at, mut to) = (self.pos, start);
         while at < end {
             let h = &self.buf[at..at + HEADER];
             let len = usize::from(h[0]) | usize::from(h[1]) << 8 | usize::from(h[2]) << 16;
-            self.joined
-                .extend_from_slice(&self.buf[at + HEADER..at + HEADER + len]);
-            at += HEADER + len;
+            let part = at + HEADER..at + HEADER + len;
+            at = part.end;
+            self.buf.copy_within(part, to);
+            to += len;
         }
-        Ok(())
+        start..to
     }
 }
 

@@ -47,9 +47,6 @@ pub enum WireError {
         /// Sequence number of an answer, if it follows this packet.
         seq: Option<u8>,
     },
-    /// A payload of several packets cannot be joined: there is no memory for it.
-    #[error("no memory for a packet")]
-    NoMemory,
     /// Packets arrived out of order.
     #[error("packets out of order: expected sequence {expected}, got {got}")]
     OutOfOrder {

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use esker_engine::MemoryBudget;
 use esker_types::{SqlResult, errors, large};
-use esker_wire::frame::{HEADER, MAX_PACKET};
 
 /// Smaller buffers are part of what a connection costs, and double; from here on they grow by a quarter.
 const LARGE: usize = 1 << 20;
@@ -56,11 +55,7 @@ impl Received {
         if buffer.capacity() - length >= chunk {
             return Ok(());
         }
-        // A payload of several packets will be joined in another buffer.
-        let is_joined = length > HEADER + MAX_PACKET;
-        let joined = if is_joined { length } else { 0 };
-        let wanted = others + joined + length + step(length, chunk);
-        self.hold(Sent::Packets, wanted, budget)?;
+        self.hold(Sent::Packets, others + length + step(length, chunk), budget)?;
         grow(buffer, chunk)?;
         debug_assert!(buffer.capacity() - length >= chunk);
         Ok(())

@@ -83,7 +83,7 @@ pub(super) enum Work {
 }
 
 /// The buffers of a request are kept for the next one up to this size, bytes.
-const KEPT_TEXT_BYTES: usize = 16 * 1024;
+pub(super) const KEPT_TEXT_BYTES: usize = 16 * 1024;
 
 impl Running {
     fn new(text: Vec<u8>, params: Vec<Value>, work: Work) -> Self {

@@ -21,6 +21,7 @@ use esker_types::{Decimal, Value};
 use super::change::Keep;
 use super::names::Purpose;
 use super::plans::{Known, Made, Plan, PlanKey, PlanStatistics, hash_of};
+use super::request::KEPT_TEXT_BYTES;
 use super::run::{Done, deprecations};
 use super::shapes;
 use super::{Running, Session};
@@ -55,6 +56,10 @@ impl Session {
             None
         };
         self.plans.digest = digest;
+        if found.is_none() && running.text.len() > KEPT_TEXT_BYTES {
+            // The tree will have them once more.
+            running.params = Vec::new();
+        }
         let (key, made, version) = found?;
         running.next = running.text.len();
         self.deprecations = made.deprecations;
