@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 
 use super::dom::key_order;
-use super::print::quote;
+use super::path::push_key;
 use super::view::{Items, JsonRef, View};
 
 /// What is done at a path.
@@ -110,10 +110,7 @@ impl<'a> Differ<'_, 'a> {
     fn member(&mut self, key: &[u8], then: impl FnOnce(&mut Self) -> bool) -> bool {
         let length = self.path.len();
         self.path.push(b'.');
-        match is_plain(key) {
-            true => self.path.extend_from_slice(key),
-            false => quote(key, &mut self.path),
-        }
+        push_key(key, &mut self.path);
         let goes_on = then(self);
         self.path.truncate(length);
         goes_on
@@ -126,15 +123,6 @@ impl<'a> Differ<'_, 'a> {
         self.path.truncate(length);
         goes_on
     }
-}
-
-/// Does a key need no quotes in a path?
-fn is_plain(key: &[u8]) -> bool {
-    let begins = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
-    key.first().is_some_and(|first| begins(*first))
-        && key
-            .iter()
-            .all(|byte| begins(*byte) || byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -104,12 +104,16 @@ impl fmt::Display for Path {
 /// A key as a path shows it: in quotes unless it is a name.
 pub(super) fn shown_key(key: &[u8]) -> String {
     let mut text = Vec::new();
-    if is_identifier(key) {
-        text.extend_from_slice(key);
-    } else {
-        super::quote(key, &mut text);
-    }
+    push_key(key, &mut text);
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Appends a key as a path shows it.
+pub(super) fn push_key(key: &[u8], path: &mut Vec<u8>) {
+    match is_identifier(key) {
+        true => path.extend_from_slice(key),
+        false => super::quote(key, path),
+    }
 }
 
 /// Parses a path; what was parsed lately is remembered, for most calls have the path of the one before.
