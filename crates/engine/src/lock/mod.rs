@@ -392,6 +392,16 @@ impl LockManager {
         self.owners.uncommitted(owner, tree, span, backward, limit)
     }
 
+    /// Has another owner written a key and not committed that?
+    pub(crate) fn is_written_by_others(
+        &self,
+        owner: &LockOwner,
+        tree: TreeId,
+        key: &[u8],
+    ) -> Result<bool> {
+        self.owners.is_written_by_others(owner, tree, key)
+    }
+
     /// Puts a range lock back that a prepared transaction held before a restart.
     pub(crate) fn restore_range(
         &self,

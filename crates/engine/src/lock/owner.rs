@@ -71,6 +71,34 @@ pub(super) struct Published {
     pub(crate) spills: Spills,
 }
 
+impl Published {
+    /// Is there a version of this key that is not in `dead`?
+    fn has(&self, key: &[u8], dead: &[(Seq, Seq)]) -> Result<bool> {
+        for table in self.tables.settled() {
+            if has_version(&mut table.iter(), key, dead)? {
+                return Ok(true);
+            }
+        }
+        for mut spill in self.spills.iters(ReadMode::Cached) {
+            if has_version(&mut spill, key, dead)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn has_version(iter: &mut dyn InternalIter, key: &[u8], dead: &[(Seq, Seq)]) -> Result<bool> {
+    iter.seek(key)?;
+    while iter.valid() && iter.key() == key {
+        if !is_dead(dead, iter.seq()) {
+            return Ok(true);
+        }
+        iter.next()?;
+    }
+    Ok(false)
+}
+
 /// Everything that an owner has published.
 #[derive(Default)]
 struct PublishedSet {
@@ -323,6 +351,26 @@ impl Owners {
     pub(super) fn all(&self) -> Vec<Arc<LockOwner>> {
         let list = self.list.lock();
         list.owners.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Has an owner other than `own` put or deleted this key, and not committed that?
+    pub(super) fn is_written_by_others(
+        &self,
+        own: &LockOwner,
+        tree: TreeId,
+        key: &[u8],
+    ) -> Result<bool> {
+        for owner in self.all() {
+            if std::ptr::eq(&*owner, own) {
+                continue;
+            }
+            if let Some((writes, dead)) = owner.published(tree)
+                && writes.has(key, &dead)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What owners other than `own` have put into a span of a tree and not committed, as far as `limit` keys of each.

@@ -100,6 +100,12 @@ impl Txn {
         locks.uncommitted(&self.owner, tree, span, backward, MAX_UNCOMMITTED)
     }
 
+    /// Is another transaction writing this key: has it put or deleted it, and not committed?
+    pub fn is_written_by_others(&self, tree: TreeId, key: &[u8]) -> Result<bool> {
+        let locks = &self.env.commit.locks;
+        locks.is_written_by_others(&self.owner, tree, key)
+    }
+
     /// Turns an exclusive row lock of this transaction into a shared one.
     pub fn downgrade(&self, tree: TreeId, key: &[u8]) {
         self.env.commit.locks.downgrade(&self.owner, tree, key);

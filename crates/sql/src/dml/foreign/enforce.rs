@@ -1,12 +1,12 @@
 //! Keeping foreign keys for one row.
 //!
-//! Neighbours: [`super::plan`] says which tables and indexes are met; [`Writer`] locks keys and writes the rows of
-//! children.
+//! Neighbours: [`super::plan`] says which tables and indexes are met; [`super::child`] makes the rows of children anew,
+//! [`Writer`] locks keys and writes them.
 //! **Invariants**
 //! - A parent is looked for under a shared lock: of its key where the index is unique in it, else of its row. Whoever
 //!   takes the key away holds that lock exclusively, so a child and the end of its parent never pass each other.
-//! - A child whose columns a cascade changes has its generated columns computed anew.
-//! - A child row is locked before it is judged, and judged by what is in the index then.
+//! - A child row is locked before a cascade changes it, and judged by what is in the index then. One that forbids a
+//!   change is waited for only where others are writing its entry of the index.
 //! - A row that is being deleted further up is left alone, and a table whose rows are being updated further up is not
 //!   updated by a cascade (1451): both as InnoDB does, so every cascade ends.
 
@@ -14,16 +14,15 @@ use std::ops::Bound;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{Direction, LockMode, SavepointId, Txn, View};
-use esker_sql_catalog::catalog::{ColumnDef, IndexDef, ReferentialAction, TableDef, TableId};
-use esker_sql_catalog::codec::{KeyRange, RowReader, UTC, patch_row};
+use esker_sql_catalog::catalog::{IndexDef, ReferentialAction, TableDef, TableId};
+use esker_sql_catalog::codec::{KeyRange, RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_plan::expr::{CallStates, EvalEnv, NoVars};
-use esker_types::{EvalCtx, SqlResult, TypeKind, Value, ValueRef};
+use esker_types::{EvalCtx, SqlResult, ValueRef};
 
-use super::plan::{ChildLink, ForeignKeyPlan, ParentLink};
-use super::{MAX_CASCADE_DEPTH, duplicate_in_child, has_children, no_parent, too_deep};
+use super::child::{ChildChange, generated, patched};
+use super::plan::{ForeignKeyPlan, ParentLink};
+use super::{MAX_CASCADE_DEPTH, has_children, no_parent, too_deep};
 use crate::dml::DmlEnv;
-use crate::dml::exprs::TableExprs;
 use crate::dml::write::{EntryBuffers, RowChange, Scratch, Writer, Written};
 
 /// Index entries that are gathered before their rows are looked at.
@@ -188,8 +187,9 @@ impl<'e> Enforcer<'e> {
         Ok(found.is_some())
     }
 
-    /// Is there a row whose entry of the index begins with `prefix`? It is then locked shared. Rows that `leaving`
-    /// deletes do not count where the index is the clustered one, which they have left already.
+    /// Is there a row whose entry of the index begins with `prefix`? It is then locked shared, unless it is to forbid the
+    /// change `leaving`: whatever becomes of such a row later, so a lock is needed only where others are writing its
+    /// entry. Rows that `leaving` deletes do not count where the index is the clustered one, which they have left already.
     fn has_locked(
         &mut self,
         table: &TableDef,
@@ -209,8 +209,10 @@ impl<'e> Enforcer<'e> {
                     continue;
                 }
                 let rows = table.primary().id;
-                let new = self.writer.lock_as(rows, clustered, LockMode::Shared)?;
                 let tree = &table.indexes[index].tree;
+                let needs_lock =
+                    leaving.is_none() || self.txn().is_written_by_others(tree.id(), entry)?;
+                let new = needs_lock && self.writer.lock_as(rows, clustered, LockMode::Shared)?;
                 if self
                     .txn()
                     .get_with(tree, entry, View::Latest, |_| ())?
@@ -467,124 +469,6 @@ impl<'e> Enforcer<'e> {
         }
         self.check_parents_but(link.child, Some(&stored), &becomes, Some(link.key))
     }
-}
-
-/// What a change of one parent row does by one foreign key.
-struct ChildChange<'c> {
-    link: &'c ChildLink,
-    parent: &'c TableDef,
-    old: &'c RowReader<'c>,
-    /// `None`: the parent goes.
-    new: Option<&'c RowReader<'c>>,
-}
-
-impl ChildChange<'_> {
-    /// What the child's columns become; `None` if they cannot have it.
-    fn values(&self, action: ReferentialAction, child: &TableDef) -> Option<Vec<Value>> {
-        let value = |(&of_parent, &of_child): (&usize, &usize)| {
-            let column = &child.columns[of_child];
-            let value = match (action, self.new) {
-                (ReferentialAction::Cascade, Some(new)) => new.field(of_parent),
-                _ => ValueRef::Null,
-            };
-            let value = without_padding(value, column);
-            fits(value, column).then(|| value.to_owned())
-        };
-        let columns = self.link.parent_columns.iter().zip(&self.link.columns);
-        columns.map(value).collect()
-    }
-
-    fn duplicate(&self, child: &TableDef, index: &IndexDef) -> esker_types::SqlError {
-        let row = self.new.unwrap_or(self.old);
-        let mut record = String::new();
-        for (nth, &col) in self.link.parent_columns.iter().enumerate() {
-            if nth > 0 {
-                record.push('-');
-            }
-            let mut text = Vec::new();
-            let ty = &self.parent.columns[col].ty;
-            esker_types::cast::write_text(row.field(col), ty, &mut text);
-            record.push_str(&String::from_utf8_lossy(&text));
-        }
-        duplicate_in_child(self.parent, &record, child, index)
-    }
-}
-
-/// A parent's value as a child's column has it: no CHAR ends with spaces.
-fn without_padding<'v>(value: ValueRef<'v>, column: &ColumnDef) -> ValueRef<'v> {
-    match value {
-        ValueRef::Str(bytes)
-            if column.ty.kind == TypeKind::Char && !column.ty.collation.is_binary() =>
-        {
-            let end = bytes
-                .iter()
-                .rposition(|b| *b != b' ')
-                .map_or(0, |at| at + 1);
-            ValueRef::Str(&bytes[..end])
-        }
-        value => value,
-    }
-}
-
-/// Can a child's column have its parent's value? As in InnoDB, no zeros are appended for a BINARY.
-fn fits(value: ValueRef<'_>, column: &ColumnDef) -> bool {
-    let length = column.ty.length as usize;
-    match (value, &column.ty.kind) {
-        (ValueRef::Null, _) => column.ty.nullable,
-        (ValueRef::Str(bytes), TypeKind::Char) if column.ty.collation.is_binary() => {
-            bytes.len() == length
-        }
-        (ValueRef::Str(bytes), _) if column.ty.collation.is_binary() => bytes.len() <= length,
-        (ValueRef::Str(bytes), TypeKind::Char | TypeKind::VarChar) => {
-            String::from_utf8_lossy(bytes).chars().count() <= length
-        }
-        (ValueRef::Label(number, _), TypeKind::Enum(labels)) => number <= labels.len() as u64,
-        (ValueRef::Label(bits, _), TypeKind::Set(labels)) => {
-            let rest = bits.checked_shr(labels.len() as u32);
-            rest.unwrap_or(0) == 0
-        }
-        _ => true,
-    }
-}
-
-/// The row with other values in these columns.
-fn patched(
-    table: &TableDef,
-    stored: &[u8],
-    columns: &[usize],
-    values: &[Value],
-) -> SqlResult<Vec<u8>> {
-    let old = RowReader::new(&table.layout, &UTC, stored)?;
-    let value = |col: usize| {
-        let at = columns.iter().position(|c| *c == col)?;
-        Some(&values[at])
-    };
-    let mut out = Vec::with_capacity(stored.len());
-    patch_row(&table.layout, &UTC, &old, value, &mut out)?;
-    Ok(out)
-}
-
-/// The row with its generated columns computed anew; they see TIMESTAMPs in the session's zone.
-fn generated(
-    exprs: &TableExprs,
-    table: &TableDef,
-    ctx: &EvalCtx<'_>,
-    stored: Vec<u8>,
-) -> SqlResult<Vec<u8>> {
-    if !exprs.generates() {
-        return Ok(stored);
-    }
-    let zone = &ctx.time_zone;
-    let row = RowReader::new(&table.layout, zone, &stored)?;
-    let fields = (0..table.columns.len()).map(|col| row.field(col).to_owned());
-    let mut values: Vec<Value> = fields.collect();
-    let calls = CallStates::default();
-    let env = EvalEnv::scalar(ctx, &NoVars, &calls);
-    exprs.generate(&table.columns, &mut values, (1, false), &env)?;
-    let mut out = Vec::with_capacity(stored.len());
-    let value = |col: usize| exprs.generated().any(|g| g == col).then(|| &values[col]);
-    patch_row(&table.layout, zone, &row, value, &mut out)?;
-    Ok(out)
 }
 
 fn found(index: &IndexDef, key: &[u8], value: &[u8]) -> SqlResult<Found> {

@@ -1,7 +1,8 @@
 //! Foreign keys while rows change: parents are looked for, children refused, deleted or changed.
 //!
-//! In flow order: `plan` (which tables and indexes a statement meets) · `enforce` (one row at a time) · `new_keys`
-//! (constraints that a table gets while it has rows) · here, the errors and what IGNORE does with them.
+//! In flow order: `plan` (which tables and indexes a statement meets) · `enforce` (one row at a time) · `child` (what a
+//! cascade makes of a row) · `new_keys` (constraints that a table gets while it has rows) · here, the errors and what
+//! IGNORE does with them.
 //! Neighbours: `insert`, `update`, `delete` call in for every row they write; `write` writes the rows of children;
 //! `catalog::foreign` has the definitions.
 //!
@@ -11,6 +12,7 @@
 //! - Children are dealt with before their parent's row goes or changes, under the exclusive lock of its key.
 //! - What cascades is part of the statement: it is undone with it, and not counted.
 
+mod child;
 mod enforce;
 #[cfg(test)]
 mod model_tests;
@@ -19,7 +21,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use esker_sql_catalog::catalog::{ForeignKeyDef, IndexDef, TableDef};
+use esker_sql_catalog::catalog::{ForeignKeyDef, IndexDef, TableDef, quoted};
 use esker_types::SqlError;
 
 pub(in crate::dml) use enforce::{Enforcer, RowAt};
@@ -28,9 +30,8 @@ pub(crate) use plan::{ForeignKeyPlan, Lookup, Relative, RowEffects};
 
 /// The constraint as errors name it.
 fn constraint(child: &TableDef, key: &ForeignKeyDef) -> String {
-    let name = |n: &str| n.replace('`', "``");
-    let (schema, table) = (name(&child.schema), name(&child.name));
-    format!("(`{schema}`.`{table}`, {})", key.text(child))
+    let (schema, table) = (quoted(&child.schema), quoted(&child.name));
+    format!("({schema}.{table}, {})", key.text(child))
 }
 
 /// 1452.
