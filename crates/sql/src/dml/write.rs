@@ -177,19 +177,11 @@ impl Writer<'_> {
         let secondary = table.secondary().iter().zip(entries);
         let secondary = secondary.filter(|(_, entry)| entry.changed);
         let keys = clustered.map(|key| (primary, key)).into_iter();
-        let keys = keys.chain(secondary.clone().map(|(index, e)| (index.id, &*e.key)));
+        let keys = keys.chain(secondary.map(|(index, e)| (index.id, &*e.key)));
         let (tree, key) = self.txn.gap_before(keys)?;
         let key = key.to_vec();
         self.txn.rollback_to(place);
-        for (index, entry) in secondary.filter(|(_, entry)| entry.locked) {
-            self.txn.release(index.id, &entry.key);
-        }
-        for word in words.iter().filter(|word| word.locked) {
-            self.txn.release(table.inverted()[word.nth].id, &word.key);
-        }
-        if let Some(clustered) = clustered.filter(|_| is_key_new) {
-            self.txn.release(primary, clustered);
-        }
+        self.release(table, clustered.filter(|_| is_key_new), (entries, words));
         Some(Attempt::InGap(tree, key))
     }
 
@@ -246,9 +238,46 @@ impl Writer<'_> {
                 (&mut scratch.new.secondary, &mut scratch.new.words)
             }
         };
-        let written = self
-            .until_free(|writer| writer.try_insert(table, new, row, (&mut *entries, &mut *words)));
+        let key_locked = &mut scratch.new.key_locked;
+        let written = self.until_free(|writer| {
+            let keys = (&mut *entries, &mut *words);
+            writer.try_insert(table, new, row, keys, key_locked)
+        });
         counted(table, RowEvent::Insert, written)
+    }
+
+    /// Takes a row back that was inserted last, since `place`: as if it had never come, so its keys are free again.
+    pub(super) fn take_back(
+        &mut self,
+        table: &TableDef,
+        clustered: &[u8],
+        place: SavepointId,
+        scratch: &Entries<'_>,
+    ) {
+        self.txn.rollback_to(place);
+        let written = &*scratch.new;
+        let keys = (&*written.secondary, &*written.words);
+        self.release(table, written.key_locked.then_some(clustered), keys);
+    }
+
+    /// Gives back the locks that an insert has brought.
+    fn release(
+        &self,
+        table: &TableDef,
+        clustered: Option<&[u8]>,
+        (entries, words): (&[Entry], &[WordEntry]),
+    ) {
+        let entries = table.secondary().iter().zip(entries);
+        for (index, entry) in entries.filter(|(_, entry)| entry.changed && entry.locked) {
+            self.txn.release(index.id, &entry.key);
+        }
+        let words = words.iter().filter(|word| word.locked);
+        for (word, index) in words.filter_map(|w| Some((w, table.inverted().get(w.nth)?))) {
+            self.txn.release(index.id, &word.key);
+        }
+        if let Some(clustered) = clustered {
+            self.txn.release(table.primary().id, clustered);
+        }
     }
 
     fn try_insert(
@@ -257,6 +286,7 @@ impl Writer<'_> {
         new: &NewKey<'_>,
         row: &[u8],
         (entries, words): (&mut [Entry], &mut [WordEntry]),
+        key_locked: &mut bool,
     ) -> Result<Attempt, ExecError> {
         let clustered = new.key;
         let (tree, key) = (table.primary().id, (clustered, new.run.as_ref()));
@@ -267,6 +297,7 @@ impl Writer<'_> {
                 Claim::Taken(()) => return Ok(taken(0, clustered.to_vec())),
             },
         };
+        *key_locked = is_key_new && new.run.is_none();
         let keys = (&mut *entries, &mut *words);
         if let Some(conflict) = self.find_conflict(table, None, keys)? {
             return Ok(Attempt::Written(Written::Conflict(conflict)));

@@ -7,6 +7,7 @@
 
 mod values;
 
+use esker_engine::SavepointId;
 use esker_sql_catalog::catalog::{DefaultDef, TableDef};
 use esker_sql_catalog::codec::{RowReader, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
@@ -332,19 +333,26 @@ impl Run<'_, '_> {
         let insert = self.insert;
         let place = self.env.txn.savepoint();
         match self.write()? {
-            Written::Done if self.has_parents()? => {
-                let replaced = self.replaced.take();
-                let is_left = |col| insert.is_left(col);
-                self.env
-                    .log_insert(insert.table(), replaced.as_ref(), &is_left)?;
-                self.note_inserted();
-                Ok(Attempt::Stored)
-            }
-            Written::Done => {
-                self.env.txn.rollback_to(place);
-                self.leave_out()?;
-                Ok(Attempt::LeftOut)
-            }
+            Written::Done => match self.has_parents() {
+                Ok(true) => {
+                    let replaced = self.replaced.take();
+                    let is_left = |col| insert.is_left(col);
+                    self.env
+                        .log_insert(insert.table(), replaced.as_ref(), &is_left)?;
+                    self.note_inserted();
+                    Ok(Attempt::Stored)
+                }
+                Ok(false) => {
+                    self.take_back(place);
+                    self.leave_out()?;
+                    Ok(Attempt::LeftOut)
+                }
+                Err(ExecError::Sql(e)) if foreign::is_ignorable(&e) => {
+                    self.take_back(place);
+                    Err(e.into())
+                }
+                Err(e) => Err(e),
+            },
             // Of a row that cannot be stored the missing parent is told first, as in MySQL, unless the row may be its
             // own.
             Written::Conflict(_)
@@ -425,6 +433,20 @@ impl Run<'_, '_> {
             on_duplicate: self.insert.on_conflict.lock(),
         };
         writer.insert(table, &new, row, &mut entries)
+    }
+
+    /// Takes back the row that was written last: others need not wait for its keys.
+    fn take_back(&mut self, place: SavepointId) {
+        let table = self.insert.table();
+        let env = &mut *self.env;
+        let buffers = env.scratch.buffers();
+        let mut writer = Writer {
+            txn: env.txn,
+            mode: env.mode,
+            limits: env.limits,
+            on_duplicate: self.insert.on_conflict.lock(),
+        };
+        writer.take_back(table, buffers.key, place, &buffers.entries);
     }
 
     /// Has the row its parents? Under IGNORE one without them is left out, with a warning.

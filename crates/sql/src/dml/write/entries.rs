@@ -70,6 +70,8 @@ pub(super) struct RowEntries {
     pub(super) secondary: Vec<Entry>,
     /// Those of inverted indexes that must be written or taken away, in order.
     pub(super) words: Vec<WordEntry>,
+    /// The row's clustered key was locked for it when it was inserted, with no other.
+    pub(super) key_locked: bool,
 }
 
 /// Buffers kept between rows and statements.
