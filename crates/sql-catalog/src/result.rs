@@ -63,8 +63,12 @@ pub struct ColumnMeta {
 /// How a table made of a result takes over the type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoredAs {
-    /// As it is: columns, aggregates, subqueries.
+    /// As it is: columns, aggregates.
     Same,
+    /// As that of a subquery's value: integers by their length, CHAR as VARCHAR, all else as it is.
+    Subquery,
+    /// As that of a function's value, although it is a column: a key of GROUP BY … WITH ROLLUP.
+    RolledUp,
     /// As that of a function's value: integers by their length, labels as text, every TEXT as LONGTEXT.
     Value,
     /// As that of a chosen value: integers as they are, labels and CHAR as VARCHAR, every TEXT as LONGTEXT.

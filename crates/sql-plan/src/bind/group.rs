@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 
 use esker_sql_catalog::catalog::same_name;
+use esker_sql_catalog::result::StoredAs;
 use esker_sql_syntax::ast;
 use esker_types::{SqlMode, SqlResult, SqlType, Value};
 
@@ -235,14 +236,17 @@ struct Moved<'k> {
     rollup: Option<u32>,
 }
 
-/// Labels that are keys of GROUP BY … WITH ROLLUP are selected as texts.
-pub(super) fn rolled_labels_as_texts(scope: &Scope<'_>, outputs: &mut [Output], keys: &[Expr]) {
+/// Keys of GROUP BY … WITH ROLLUP are no columns any more where they are selected, and labels are texts.
+pub(super) fn roll_up_outputs(scope: &Scope<'_>, outputs: &mut [Output], keys: &[Expr]) {
     let rolled = scope.aliases.rolled.borrow();
     for (nth, output) in outputs.iter_mut().enumerate() {
         let is_key = keys.iter().any(|key| walk::same(key, &output.expr));
         if is_key && rolled.iter().all(|(at, _)| *at != nth) {
             let expr = std::mem::replace(&mut output.expr, Expr::null());
             output.expr = as_text(expr);
+        }
+        if is_key && output.meta.stored_as == StoredAs::Same {
+            output.meta.stored_as = StoredAs::RolledUp;
         }
     }
 }

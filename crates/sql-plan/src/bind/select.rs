@@ -252,7 +252,7 @@ fn bind_keys(
     let keys = order::bind_group_by(env, scope, &select.group_by, outputs)?;
     if select.rollup {
         group::note_rolled_up(scope, outputs, &keys);
-        group::rolled_labels_as_texts(scope, outputs, &keys);
+        group::roll_up_outputs(scope, outputs, &keys);
     }
     Ok(keys)
 }
@@ -532,7 +532,8 @@ fn stored_as(expr: &ast::Expr) -> StoredAs {
             name if aggregate::lookup(name).is_some() => StoredAs::Same,
             _ => StoredAs::Value,
         },
-        ast::Expr::Column(_) | ast::Expr::Subquery(_) => StoredAs::Same,
+        ast::Expr::Column(_) => StoredAs::Same,
+        ast::Expr::Subquery(_) => StoredAs::Subquery,
         ast::Expr::Param(_) => StoredAs::Variable,
         _ => StoredAs::Value,
     }

@@ -155,6 +155,7 @@ pub fn publish(ctx: &mut DdlCtx<'_>, table: NewTable) -> SqlResult<Seq> {
 
 /// The column that a column of the query makes.
 fn selected(meta: &ColumnMeta, origin: Option<&ColumnDef>, mode: SqlMode) -> ColumnDef {
+    let origin = origin.filter(|_| meta.stored_as != StoredAs::RolledUp);
     let ty = match origin {
         Some(column) => column.ty.clone().with_nullable(meta.ty.nullable),
         None => stored_type(&meta.ty, meta.stored_as),
@@ -220,7 +221,10 @@ pub(super) fn stored_type(ty: &SqlType, stored_as: StoredAs) -> SqlType {
         }
         TypeKind::Year if stored_as == StoredAs::Variable => stored_number(ty, INT_DIGITS),
         _ if ty.is_integer() && stored_as == StoredAs::Variable => stored_number(ty, INT_DIGITS),
-        _ if stored_as == StoredAs::Value => stored_value(ty),
+        TypeKind::Year if stored_as == StoredAs::Subquery => stored_number(ty, INT_CHARS),
+        _ if ty.is_integer() && stored_as == StoredAs::Subquery => stored_number(ty, INT_CHARS),
+        TypeKind::Char if stored_as == StoredAs::Subquery => stored_value(ty),
+        _ if matches!(stored_as, StoredAs::Value | StoredAs::RolledUp) => stored_value(ty),
         TypeKind::Char | TypeKind::Enum(_) | TypeKind::Set(_)
             if matches!(stored_as, StoredAs::Choice | StoredAs::Variable) =>
         {

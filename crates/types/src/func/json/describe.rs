@@ -4,7 +4,7 @@
 //! **Invariant**: a change never leaves free room in a document, so JSON_STORAGE_FREE is 0.
 
 use super::read::{document, is_document};
-use super::{json, ret_json, ret_text, ret_truth};
+use super::{json, ret_json, ret_strict_truth, ret_text};
 use crate::collation::Collation;
 use crate::ctx::Work;
 use crate::error::{SqlError, SqlResult};
@@ -18,7 +18,7 @@ use crate::value::Value;
 pub(in crate::func) const DEFS: &[FuncDef] = &[
     def("json_type", 1, 1, TOTAL, ret_type_name, json_type),
     def("json_depth", 1, 1, TOTAL, ret_int::<21>, json_depth),
-    def("json_valid", 1, 1, TOTAL, ret_truth, json_valid),
+    def("json_valid", 1, 1, TOTAL, ret_int::<21>, json_valid),
     def("json_pretty", 1, 1, TOTAL, ret_text, json_pretty),
     def(
         "json_storage_size",
@@ -41,7 +41,7 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         2,
         2,
         TOTAL,
-        ret_truth,
+        ret_strict_truth,
         json_schema_valid,
     ),
     def(

@@ -4,7 +4,7 @@
 //! **Invariant**: what a single path without wildcards finds is the result itself, everything else is an array.
 
 use super::read::{document, one_or_all, path, plain_path, value};
-use super::{json, ret_json, ret_strict_truth, ret_truth};
+use super::{json, ret_json, ret_strict_truth};
 use crate::ctx::Work;
 use crate::error::SqlResult;
 use crate::func::call::{Call, int};
@@ -22,16 +22,23 @@ pub(in crate::func) const DEFS: &[FuncDef] = &[
         ret_json,
         json_extract,
     ),
-    def("json_contains", 2, 3, TOTAL, ret_truth, json_contains),
+    def("json_contains", 2, 3, TOTAL, int_null::<21>, json_contains),
     def(
         "json_contains_path",
         3,
         ANY_ARGS,
         TOTAL,
-        ret_truth,
+        int_null::<21>,
         json_contains_path,
     ),
-    def("json_overlaps", 2, 2, TOTAL, ret_truth, json_overlaps),
+    def(
+        "json_overlaps",
+        2,
+        2,
+        TOTAL,
+        ret_strict_truth,
+        json_overlaps,
+    ),
     def("json_keys", 1, 2, TOTAL, ret_json, json_keys),
     def("json_length", 1, 2, TOTAL, int_null::<21>, json_length),
     // `value MEMBER OF (document)`.

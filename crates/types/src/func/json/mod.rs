@@ -50,11 +50,6 @@ fn ret_text(_: &[ArgType], _: &RetCtx) -> SqlResult<Signature> {
     })
 }
 
-/// A truth value that may be NULL.
-fn ret_truth(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
-    Ok(int::<1>(args, ctx)?.nullable(true))
-}
-
 /// A truth value that is NULL only if an argument is.
 fn ret_strict_truth(args: &[ArgType], ctx: &RetCtx) -> SqlResult<Signature> {
     Ok(int::<1>(args, ctx)?.nullable(any_nullable(args)))
