@@ -342,9 +342,14 @@ impl<'a> Edit<'a> {
     /// if they come again: 1089.
     pub(super) fn check_dependents(&mut self) -> SqlResult<()> {
         self.check_replaced()?;
+        // As in MySQL, RENAME COLUMN gives a column another name even if that is the same.
+        let is_renamed = |old: &ColumnDef| {
+            let renames = |a: &AlterAction| matches!(a, AlterAction::RenameColumn { old: name, .. } if name.is(&old.name));
+            self.actions.iter().any(renames)
+        };
         let stays = |old: &ColumnDef| {
             let now = self.draft.columns.iter().find(|c| c.def.id == old.id);
-            now.is_some_and(|now| same_name(&now.def.name, &old.name))
+            now.is_some_and(|now| same_name(&now.def.name, &old.name)) && !is_renamed(old)
         };
         let partitions = self.old.partitioning.as_deref();
         if let Some(partitioning) = partitions.filter(|_| !self.partitions_anew()) {
