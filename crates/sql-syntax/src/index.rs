@@ -45,7 +45,7 @@ impl Parser<'_> {
                 self.expect_kw(Kw::KEY)?;
                 self.if_not_exists()?;
                 let index = self.opt_ident()?;
-                let columns = self.ident_list()?;
+                let columns = self.paren_list(Self::referencing_column)?;
                 return Ok(Some(TableConstraint::ForeignKey(
                     self.references(name, index, columns)?,
                 )));
@@ -145,12 +145,20 @@ impl Parser<'_> {
         }
     }
 
+    /// A column as a part of a key: with the length of a prefix. The order changes nothing.
+    fn referencing_column(&mut self) -> SqlResult<(Ident, Option<u64>)> {
+        let column = self.ident()?;
+        let prefix = self.paren_number()?;
+        self.eat_any(&[Kw::ASC, Kw::DESC]);
+        Ok((column, prefix))
+    }
+
     /// `REFERENCES table [(columns)] [MATCH …] [ON DELETE …] [ON UPDATE …]`.
     pub(super) fn references(
         &mut self,
         name: Option<Ident>,
         index: Option<Ident>,
-        columns: Vec<Ident>,
+        columns: Vec<(Ident, Option<u64>)>,
     ) -> SqlResult<ForeignKey> {
         self.expect_kw(Kw::REFERENCES)?;
         let table = self.object_name()?;

@@ -92,13 +92,23 @@ impl ForeignKeyDef {
         names.map(|name| parent.column_index(name)).collect()
     }
 
-    /// The constraint as error messages print it.
+    /// The constraint as error messages print it: as InnoDB knows it, which has no SET DEFAULT.
     pub fn text(&self, child: &TableDef) -> String {
-        self.text_in(Quotes::BACKTICKS, child)
+        let is_known = |action| action != ReferentialAction::SetDefault;
+        self.printed(Quotes::BACKTICKS, child, is_known)
     }
 
     /// The constraint as SHOW CREATE TABLE prints it.
     pub(super) fn text_in(&self, quotes: Quotes, child: &TableDef) -> String {
+        self.printed(quotes, child, |_| true)
+    }
+
+    fn printed(
+        &self,
+        quotes: Quotes,
+        child: &TableDef,
+        has_action: impl Fn(ReferentialAction) -> bool,
+    ) -> String {
         let quoted = |name: &str| quotes.name(name);
         let names = |names: &mut dyn Iterator<Item = &str>| {
             let quoted: Vec<String> = names.map(quoted).collect();
@@ -117,7 +127,7 @@ impl ForeignKeyDef {
         let mut parents = self.parent_columns.iter().map(|c| &**c);
         let _ = write!(out, "{} ({})", quoted(&self.parent.1), names(&mut parents));
         for (event, action) in [("DELETE", self.on_delete), ("UPDATE", self.on_update)] {
-            if action != ReferentialAction::NoAction {
+            if action != ReferentialAction::NoAction && has_action(action) {
                 let _ = write!(out, " ON {event} {}", action.word());
             }
         }

@@ -236,8 +236,8 @@ pub struct ForeignKey {
     pub index: Option<Ident>,
     /// How many indexes stand before it in CREATE TABLE.
     pub follows: usize,
-    /// Referencing columns.
-    pub columns: Vec<Ident>,
+    /// Referencing columns, with the lengths of prefixes, which no foreign key may have.
+    pub columns: Vec<(Ident, Option<u64>)>,
     /// Referenced table.
     pub table: ObjectName,
     /// Referenced columns.

@@ -120,6 +120,7 @@ pub(super) fn create_table(
     validate(ctx.eval, &name.name, &built.columns, &built.checks, kept)?;
     check_constraints(ctx, create, &name, &built)?;
     if !create.temporary {
+        foreign::spell_parents(ctx, &name, &mut built);
         foreign::check_own_columns(ctx, &name, &built)?;
         foreign::check_new_keys(ctx, (&name, &name.schema), &built)?;
         foreign::check_as_parent(ctx, &Shape::built(&name, &built))?;

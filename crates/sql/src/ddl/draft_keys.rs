@@ -13,7 +13,7 @@ use esker_sql_syntax::ast::{self, RefAction};
 use esker_types::{SqlError, SqlResult};
 
 use super::draft::{Draft, DraftIndex, DraftPart, PartColumn};
-use super::foreign::duplicate_name;
+use super::foreign::{cannot_add, duplicate_name};
 use super::names::{self, TableName};
 
 /// A foreign key of a draft.
@@ -27,6 +27,8 @@ pub(super) struct DraftKey {
     on_delete: ReferentialAction,
     on_update: ReferentialAction,
     is_new: bool,
+    /// One of its columns is written with the length of a prefix.
+    has_prefix: bool,
 }
 
 fn action_of(action: Option<RefAction>) -> ReferentialAction {
@@ -71,6 +73,7 @@ impl DraftKey {
             on_delete: key.on_delete,
             on_update: key.on_update,
             is_new: false,
+            has_prefix: false,
         }
     }
 }
@@ -89,13 +92,14 @@ impl Draft {
             );
             return Err(SqlError::new(1239, "42000", text));
         }
-        let columns = key.columns.iter();
-        let columns: Vec<PartColumn> = columns.map(|c| PartColumn::Name(c.text.clone())).collect();
-        let part = |column: &PartColumn| DraftPart {
-            column: column.clone(),
-            prefix_len: None,
+        let part = |(column, prefix_len): &(ast::Ident, Option<u64>)| DraftPart {
+            column: PartColumn::Name(column.text.clone()),
+            prefix_len: *prefix_len,
             desc: false,
         };
+        let parts: Vec<DraftPart> = key.columns.iter().map(part).collect();
+        let columns = parts.iter().map(|part| part.column.clone()).collect();
+        let has_prefix = parts.iter().any(|part| part.prefix_len.is_some());
         let index_name = name.as_deref().or(key.index.as_ref().map(|i| &*i.text));
         self.indexes.push(DraftIndex {
             name: index_name.map(Into::into),
@@ -103,7 +107,7 @@ impl Draft {
             primary: false,
             invisible: false,
             generated: true,
-            parts: columns.iter().map(part).collect(),
+            parts,
             comment: Box::default(),
             using: None,
             fulltext: None,
@@ -121,6 +125,7 @@ impl Draft {
             on_delete: action_of(key.on_delete),
             on_update: action_of(key.on_update),
             is_new: true,
+            has_prefix,
         });
         Ok(())
     }
@@ -156,12 +161,15 @@ impl Draft {
     /// The finished keys, and the names of the new ones.
     ///
     /// # Errors
-    /// 1826 for a new name that comes twice.
+    /// 1215 for a prefix of a column, 1826 for a new name that comes twice.
     pub(super) fn finish_keys(&self) -> SqlResult<(Vec<ForeignKeyDef>, Vec<Box<str>>)> {
         let prefix = format!("{}_ibfk_", self.name);
         let mut last = self.last_key;
         let mut keys: Vec<ForeignKeyDef> = Vec::with_capacity(self.foreign_keys.len());
         let mut new: Vec<Box<str>> = Vec::new();
+        if self.foreign_keys.iter().any(|key| key.has_prefix) {
+            return Err(cannot_add());
+        }
         for key in &self.foreign_keys {
             let name = key.name.clone().unwrap_or_else(|| {
                 last = last.saturating_add(1);

@@ -2,12 +2,15 @@
 //! them.
 //!
 //! Neighbours: `draft` keeps them while a table is drawn up ([`super::draft_keys`]), `create`, `alter` and `table` ask
-//! here before they publish; `dml::foreign` keeps the constraints when rows change.
+//! here before they publish, `alter` asks [`before`] what becomes of those that are there; `dml::foreign` keeps the
+//! constraints when rows change.
 //! **Invariants**
 //! - Whoever adds, drops or renames one side holds the other exclusively, because its definition is published anew;
 //!   whoever only relies on the other side's definition holds it shared.
 //! - A constraint whose parent exists has an index on both sides and columns of the same types. Without
 //!   `foreign_key_checks` a parent may be missing, and rows without parents may stay.
+
+mod before;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +26,8 @@ use super::DdlCtx;
 use super::draft_finish::Built;
 use super::names::{self, TableName};
 use crate::dml::columns_of_stored;
+
+pub(super) use before::Before;
 
 /// Names to lock.
 pub(super) type Wanted = BTreeMap<TableName, MdlMode>;
@@ -115,20 +120,37 @@ fn incompatible(child: &ColumnDef, parent: &ColumnDef, key: &ForeignKeyDef) -> S
     error(3780, text)
 }
 
-/// May a column of one type refer to one of the other? Their values have to have the same keys.
+/// May a column of one type refer to one of the other? Values that they share have the same keys; they need not share
+/// any: see `dml::foreign`.
 fn are_compatible(child: &SqlType, parent: &SqlType) -> bool {
     let is_text = |ty: &SqlType| matches!(ty.kind, TypeKind::Char | TypeKind::VarChar);
     if is_text(child) && is_text(parent) {
         return child.collation == parent.collation;
     }
     match (&child.kind, &parent.kind) {
-        (TypeKind::Enum(_), TypeKind::Enum(_)) | (TypeKind::Set(_), TypeKind::Set(_)) => true,
+        (TypeKind::Enum(a), TypeKind::Enum(b)) => enum_bytes(a.len()) == enum_bytes(b.len()),
+        (TypeKind::Set(a), TypeKind::Set(b)) => set_bytes(a.len()) == set_bytes(b.len()),
         (TypeKind::Decimal, TypeKind::Decimal) => {
-            (child.length, child.decimals, child.unsigned)
-                == (parent.length, parent.decimals, parent.unsigned)
+            (child.length, child.decimals) == (parent.length, parent.decimals)
         }
-        (TypeKind::Bit, TypeKind::Bit) => child.length == parent.length,
+        (TypeKind::Float, TypeKind::Float) | (TypeKind::Double, TypeKind::Double) => true,
         (a, b) => a == b && child.unsigned == parent.unsigned,
+    }
+}
+
+/// Bytes in which MySQL stores an ENUM of so many labels.
+fn enum_bytes(labels: usize) -> usize {
+    match labels {
+        ..256 => 1,
+        _ => 2,
+    }
+}
+
+/// Those of a SET.
+fn set_bytes(labels: usize) -> usize {
+    match labels.div_ceil(8) {
+        5.. => 8,
+        bytes => bytes,
     }
 }
 
@@ -198,10 +220,29 @@ fn check_parent(
     }
 }
 
+/// New foreign keys name their parents' columns as the parents do.
+pub(super) fn spell_parents(ctx: &DdlCtx<'_>, name: &TableName, built: &mut Built) {
+    let mut keys = std::mem::take(&mut built.foreign_keys);
+    for key in keys.iter_mut().filter(|k| built.new_keys.contains(&k.name)) {
+        let parent = ctx.catalog.resolve(&key.parent.0, &key.parent.1);
+        let columns = match &parent {
+            _ if key.is_parent(&name.schema, &name.name) => &built.columns,
+            Some(parent) => &parent.columns,
+            None => continue,
+        };
+        for written in &mut key.parent_columns {
+            if let Some(column) = columns.iter().find(|c| same_name(&c.name, written)) {
+                *written = (&*column.name).into();
+            }
+        }
+    }
+    built.foreign_keys = keys;
+}
+
 /// Checks foreign keys that a table gets, which is to be in `schema`.
 ///
 /// # Errors
-/// 1826, 1824, and those of [`check_parent`].
+/// 1059, 1826, 1824, and those of [`check_parent`].
 pub(super) fn check_new_keys(
     ctx: &DdlCtx<'_>,
     (name, schema): (&TableName, &str),
@@ -240,7 +281,7 @@ pub(super) fn check_new_keys(
 /// Checks the names that foreign keys get; the table is `own`, and to be in the database.
 ///
 /// # Errors
-/// 1826 for one that comes twice, or that a foreign key of another table has.
+/// 1826 for one that comes twice, or that a foreign key of another table has, 1059 for one that is too long.
 pub(super) fn check_names(
     snapshot: &Snapshot,
     place: (&str, Option<TableId>),
@@ -253,12 +294,14 @@ pub(super) fn check_names(
     keys.try_for_each(|key| check_name(snapshot, place, key))
 }
 
-/// 1826 for a name that a foreign key of another table than `own` has in the database.
+/// 1826 for a name that a foreign key of another table than `own` has in the database; 1059 for one that was generated
+/// and is too long.
 fn check_name(
     snapshot: &Snapshot,
     (schema, own): (&str, Option<TableId>),
     key: &ForeignKeyDef,
 ) -> SqlResult<()> {
+    names::check_length(&key.name)?;
     let Some(entry) = snapshot.schema(schema) else {
         return Ok(());
     };
@@ -400,13 +443,6 @@ pub(super) fn check_as_parent(ctx: &DdlCtx<'_>, parent: &Shape<'_>) -> SqlResult
     Ok(())
 }
 
-/// A table before and after an ALTER TABLE.
-pub(super) struct Before<'a> {
-    pub(super) old: &'a TableDef,
-    pub(super) name: &'a TableName,
-    pub(super) built: &'a Built,
-}
-
 /// Foreign keys of other tables to this one.
 fn keys_to(ctx: &DdlCtx<'_>, parent: &TableDef) -> Vec<(std::sync::Arc<TableDef>, ForeignKeyDef)> {
     let mut out = Vec::new();
@@ -420,172 +456,6 @@ fn keys_to(ctx: &DdlCtx<'_>, parent: &TableDef) -> Vec<(std::sync::Arc<TableDef>
         }
     }
     out
-}
-
-impl Before<'_> {
-    /// The column that a column of the old table has become.
-    fn now(&self, old: usize) -> Option<&ColumnDef> {
-        let id = self.old.columns[old].id;
-        self.built.columns.iter().find(|c| c.id == id)
-    }
-
-    /// A column that is stored otherwise than before, where rows would have to be looked at again.
-    fn is_converted(&self, old: usize) -> bool {
-        let before = &self.old.columns[old].ty;
-        self.now(old).is_some_and(|now| {
-            let is_longer = before.kind == TypeKind::VarChar
-                && now.ty.kind == TypeKind::VarChar
-                && now.ty.length >= before.length
-                && now.ty.collation == before.collation;
-            now.ty.clone().with_nullable(before.nullable) != *before && !is_longer
-        })
-    }
-
-    fn dropped_index(&self, columns: &[usize]) -> SqlError {
-        let index = self.old.key_index(columns);
-        let name = index.map_or("", |i| &*self.old.indexes[i.at].name);
-        let text = format!("Cannot drop index '{name}': needed in a foreign key constraint");
-        error(1553, text)
-    }
-
-    /// Checks that the foreign keys which the table has keep what they need.
-    ///
-    /// # Errors
-    /// 1553, 1832, 3780.
-    pub(super) fn check_own_keys(&self, ctx: &DdlCtx<'_>) -> SqlResult<()> {
-        let shape = Shape::built(self.name, self.built);
-        let is_old = |k: &&ForeignKeyDef| !self.built.new_keys.contains(&k.name);
-        for key in self.built.foreign_keys.iter().filter(is_old) {
-            let before = key.child_columns(self.old);
-            if shape.key_index(&shape.ordinals(&key.columns)).is_none() {
-                return Err(self.dropped_index(&before));
-            }
-            let parent = ctx.catalog.resolve(&key.parent.0, &key.parent.1);
-            let is_own = key.refers_to(self.old);
-            if !is_own && let Some(parent) = &parent {
-                self.check_types(key, &shape, &Shape::of(parent), &key.parent_columns)?;
-            }
-            let converted = before.iter().find(|c| self.is_converted(**c));
-            if let Some(&col) = converted.filter(|_| ctx.foreign_key_checks) {
-                let text = format!(
-                    "Cannot change column '{}': used in a foreign key constraint '{}'",
-                    self.old.columns[col].name, key.name
-                );
-                return Err(error(1832, text));
-            }
-            if is_own {
-                let names = self.renamed_columns(key);
-                self.check_types(key, &shape, &shape, &names)?;
-                self.check_parent_index(key)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn check_types(
-        &self,
-        key: &ForeignKeyDef,
-        child: &Shape<'_>,
-        parent: &Shape<'_>,
-        names: &[Box<str>],
-    ) -> SqlResult<()> {
-        let columns = child.ordinals(&key.columns);
-        for (&col, name) in columns.iter().zip(names) {
-            let to = parent.position(name).map(|at| &parent.columns[at]);
-            let from = &child.columns[col];
-            if let Some(to) = to.filter(|to| !are_compatible(&from.ty, &to.ty)) {
-                return Err(incompatible(from, to, key));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_parent_index(&self, key: &ForeignKeyDef) -> SqlResult<()> {
-        let Some(before) = key.parent_ordinals(self.old) else {
-            return Ok(());
-        };
-        let shape = Shape::built(self.name, self.built);
-        let ids: Vec<u32> = before.iter().map(|&c| self.old.columns[c].id).collect();
-        let now = shape.key_index(&shape.ordinals(&ids));
-        let was_whole = self.old.key_index(&before).map(|i| i.is_whole_unique);
-        match (was_whole, now) {
-            (None, _) => Ok(()),
-            (Some(was_whole), Some(now)) if now.is_whole_unique || !was_whole => Ok(()),
-            _ => Err(self.dropped_index(&before)),
-        }
-    }
-
-    /// Checks that children of the table keep what they need of it.
-    ///
-    /// # Errors
-    /// 1829, 1553, 3780, 1833.
-    pub(super) fn check_children(&self, ctx: &DdlCtx<'_>) -> SqlResult<()> {
-        let shape = Shape::built(self.name, self.built);
-        for (child, key) in keys_to(ctx, self.old) {
-            let Some(columns) = key.parent_ordinals(self.old) else {
-                continue;
-            };
-            if let Some(&gone) = columns.iter().find(|c| self.now(**c).is_none()) {
-                let text = format!(
-                    "Cannot drop column '{}': needed in a foreign key constraint '{}' of table '{}'",
-                    self.old.columns[gone].name, key.name, child.name
-                );
-                return Err(error(1829, text));
-            }
-            let names = self.renamed_columns(&key);
-            self.check_types(&key, &Shape::of(&child), &shape, &names)?;
-            self.check_parent_index(&key)?;
-            let converted = columns.iter().find(|c| self.is_converted(**c));
-            if let Some(&col) = converted.filter(|_| ctx.foreign_key_checks) {
-                let text = format!(
-                    "Cannot change column '{}': used in a foreign key constraint '{}' of table '{}.{}'",
-                    self.old.columns[col].name, key.name, child.schema, child.name
-                );
-                return Err(error(1833, text));
-            }
-        }
-        Ok(())
-    }
-
-    /// The parent's columns of a key to this table, as they are called now.
-    fn renamed_columns(&self, key: &ForeignKeyDef) -> Vec<Box<str>> {
-        let now = |name: &str| {
-            let now = self.old.column_index(name).and_then(|c| self.now(c));
-            now.map_or(name, |c| &c.name).into()
-        };
-        key.parent_columns.iter().map(|name| now(name)).collect()
-    }
-
-    /// Children whose foreign keys have to follow new names of columns, edited.
-    pub(super) fn renamed_children(&self, ctx: &DdlCtx<'_>) -> Vec<TableDef> {
-        let mut out: Vec<TableDef> = Vec::new();
-        for (child, key) in keys_to(ctx, self.old) {
-            let names = self.renamed_columns(&key);
-            if names == key.parent_columns {
-                continue;
-            }
-            let at = match out.iter().position(|c| c.id == child.id) {
-                Some(at) => at,
-                None => {
-                    out.push(TableDef::clone(&child));
-                    out.len() - 1
-                }
-            };
-            if let Some(key) = out[at].foreign_keys.iter_mut().find(|k| k.name == key.name) {
-                key.parent_columns = names;
-            }
-        }
-        out
-    }
-
-    /// The table's foreign keys to itself follow new names of columns.
-    pub(super) fn rename_own(&self, keys: &mut [ForeignKeyDef]) {
-        let is_old = |k: &ForeignKeyDef| !self.built.new_keys.contains(&k.name);
-        let own = keys.iter_mut();
-        for key in own.filter(|k| is_old(k) && k.refers_to(self.old)) {
-            key.parent_columns = self.renamed_columns(key);
-        }
-    }
 }
 
 /// 3730 where tables that stay refer to one that goes.

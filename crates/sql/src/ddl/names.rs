@@ -5,7 +5,8 @@
 
 use esker_sql_catalog::catalog::{is_system_schema, same_name};
 use esker_sql_syntax::ast::ObjectName;
-use esker_types::names::{check_column, check_length, is_bad};
+pub(super) use esker_types::names::check_length;
+use esker_types::names::{check_column, is_bad};
 use esker_types::{SqlError, SqlResult, errors};
 
 use crate::system_schemas::{self, SpecKind};

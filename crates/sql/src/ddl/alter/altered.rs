@@ -292,6 +292,7 @@ impl Altered<'_> {
                 Some(old) if plan::same_key(self.old, old, &columns, built) => IndexDef {
                     name: built.name.clone(),
                     invisible: built.invisible,
+                    generated: built.generated,
                     comment: built.comment.clone(),
                     using: built.using.clone(),
                     codec: KeyCodec::new(&columns, &built.parts, built.unique, built.primary),

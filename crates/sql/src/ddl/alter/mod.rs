@@ -585,6 +585,7 @@ fn keep_foreign_keys(
             false => Err(foreign::cannot_add()),
         };
     }
+    foreign::spell_parents(ctx, name, built);
     foreign::check_own_columns(ctx, name, built)?;
     let before = Before { old, name, built };
     before.check_own_keys(ctx)?;

@@ -187,9 +187,10 @@ impl<'e> Enforcer<'e> {
         Ok(found.is_some())
     }
 
-    /// Is there a row whose entry of the index begins with `prefix`? It is then locked shared, unless it is to forbid the
-    /// change `leaving`: whatever becomes of such a row later, so a lock is needed only where others are writing its
-    /// entry. Rows that `leaving` deletes do not count where the index is the clustered one, which they have left already.
+    /// Is there a row whose entry of the index begins with `prefix`? It is then locked shared, unless it is to forbid
+    /// the change `leaving`: whatever becomes of such a row later, so a lock is needed only where others are writing
+    /// its entry. Rows that `leaving` deletes do not count where the index is the clustered one, which they have left
+    /// already.
     fn has_locked(
         &mut self,
         table: &TableDef,

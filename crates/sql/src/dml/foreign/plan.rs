@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use esker_sql_catalog::catalog::{ForeignKeyDef, KeyIndex, TableDef};
+use esker_sql_plan::plan::fixed_bytes;
 use esker_types::{EvalCtx, SqlResult};
 
 use crate::dml::exprs::TableExprs;
@@ -198,8 +199,10 @@ impl ForeignKeyPlan {
                 self.missing.push(def.parent.clone());
             }
             let parent = parent.and_then(|parent| {
-                let index = parent.key_index(&def.parent_ordinals(&parent)?)?;
-                Some((parent, index))
+                let of_parent = def.parent_ordinals(&parent)?;
+                let index = parent.key_index(&of_parent)?;
+                let meet = can_meet((table, &columns), (&parent, &of_parent));
+                meet.then_some((parent, index))
             });
             links.push(ParentLink {
                 key,
@@ -232,7 +235,8 @@ impl ForeignKeyPlan {
                 else {
                     continue;
                 };
-                if !effects.deletes && !is_updated {
+                let is_changed = effects.deletes || is_updated;
+                if !is_changed || !can_meet((&child, &columns), (&parent, &parent_columns)) {
                     continue;
                 }
                 let node = self.node_of(&child);
@@ -289,6 +293,15 @@ impl ForeignKeyPlan {
         out.sort_by(|a, b| (&a.table.schema, &a.table.name).cmp(&(&b.table.schema, &b.table.name)));
         self.relatives = out;
     }
+}
+
+/// Can rows of the two have the same key? InnoDB compares stored bytes: values of types that have other numbers of
+/// them, as DATETIME and DATETIME(6) have, are never the same.
+fn can_meet(child: (&TableDef, &[usize]), parent: (&TableDef, &[usize])) -> bool {
+    debug_assert_eq!(child.1.len(), parent.1.len());
+    let bytes = |table: &TableDef, column: usize| fixed_bytes(&table.columns[column].ty);
+    let mut pairs = child.1.iter().zip(parent.1);
+    pairs.all(|(&of_child, &of_parent)| bytes(child.0, of_child) == bytes(parent.0, of_parent))
 }
 
 /// What a change of the parent does to rows of the child.

@@ -165,7 +165,10 @@ impl Edit<'_> {
         let at = self
             .index(&old.text)
             .ok_or_else(|| self.missing_key(&old.text))?;
-        self.draft.indexes[at].name = Some((&*new.text).into());
+        let index = &mut self.draft.indexes[at];
+        index.name = Some((&*new.text).into());
+        // Who names it wants it: it does not make way for another one any more.
+        index.generated = false;
         Ok(())
     }
 
