@@ -13,7 +13,9 @@ use esker_sql_plan::expr::{CallStates, EvalEnv, Expr, NoVars};
 use esker_types::cast::{self, to_column};
 use esker_types::collation::Collation;
 use esker_types::sqltype::NOT_FIXED_DECIMALS;
-use esker_types::{Level, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, errors};
+use esker_types::{
+    Level, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, ValueRef, errors,
+};
 use jiff::tz::TimeZone;
 
 use super::alter::AlterContext;
@@ -28,6 +30,8 @@ enum Origin {
     Same(usize),
     /// A column to be converted.
     Convert(usize),
+    /// The same, but NULL may have to become something else.
+    NullOnly(usize),
     /// A new column.
     New,
 }
@@ -75,6 +79,9 @@ impl<'a> Conversion<'a> {
                 Origin::New
             }
             Some(at) if old.columns[at].ty == c.ty => Origin::Same(at),
+            Some(at) if old.columns[at].ty.clone().with_nullable(c.ty.nullable) == c.ty => {
+                Origin::NullOnly(at)
+            }
             Some(at) => {
                 let is_timestamp = |ty: &SqlType| ty.kind == TypeKind::Timestamp;
                 local |= is_timestamp(&c.ty) || is_timestamp(&old.columns[at].ty);
@@ -190,7 +197,13 @@ impl<'a> Conversion<'a> {
             values[at] = match origin {
                 Origin::Same(from) => row.field(*from).to_owned(),
                 // Computed below; the value before it need be none of the new type.
-                Origin::Convert(_) if column.generated.is_some() => Value::Null,
+                Origin::Convert(_) | Origin::NullOnly(_) if column.generated.is_some() => {
+                    Value::Null
+                }
+                Origin::NullOnly(from) => match row.field(*from) {
+                    ValueRef::Null => self.null_of(column, row_number)?,
+                    value => value.to_owned(),
+                },
                 Origin::Convert(from) => {
                     let ty = &self.old.columns[*from].ty;
                     self.converted(row.field(*from).to_owned(), ty, column, row_number)?
@@ -230,6 +243,12 @@ impl<'a> Conversion<'a> {
             let stored = to_column(eval, value, &from, &column.ty, &column.name, row_number);
             return stored.map_err(|e| shortened(e, &from, column, row_number));
         }
+        self.null_of(column, row_number)
+    }
+
+    /// What NULL becomes in a column.
+    fn null_of(&self, column: &ColumnDef, row_number: u64) -> SqlResult<Value> {
+        let eval = self.building.eval;
         if column.ty.nullable || column.auto_increment {
             return Ok(Value::Null);
         }
