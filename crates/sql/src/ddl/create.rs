@@ -121,9 +121,10 @@ pub(super) fn create_table(
     check_constraints(ctx, create, &name, &built)?;
     if !create.temporary {
         foreign::spell_parents(ctx, &name, &mut built);
-        foreign::check_own_columns(ctx, &name, &built)?;
+        foreign::check_cascades(&name, &built)?;
         foreign::check_new_keys(ctx, (&name, &name.schema), &built)?;
-        foreign::check_as_parent(ctx, &Shape::built(&name, &built))?;
+        foreign::check_own_columns(ctx, &name, &built)?;
+        foreign::check_as_parent(ctx, &ctx.catalog.snapshot(), &Shape::built(&name, &built))?;
     }
     let mut trees = NewTrees::new(ctx.catalog.engine());
     let meta = Meta {

@@ -109,7 +109,7 @@ pub fn define(
     validate(ctx.eval, &name.name, &built.columns, &built.checks, 0)?;
     create::check_constraints(ctx, create, name, &built)?;
     if !create.temporary {
-        foreign::check_as_parent(ctx, &Shape::built(name, &built))?;
+        foreign::check_as_parent(ctx, &ctx.catalog.snapshot(), &Shape::built(name, &built))?;
     }
     let mut trees = NewTrees::new(ctx.catalog.engine());
     let meta = Meta {

@@ -64,6 +64,7 @@ pub(super) struct Shape<'a> {
     name: &'a str,
     columns: &'a [ColumnDef],
     indexes: Vec<(bool, &'a [IndexPart])>,
+    is_partitioned: bool,
 }
 
 impl<'a> Shape<'a> {
@@ -73,6 +74,7 @@ impl<'a> Shape<'a> {
             schema: &def.schema,
             name: &def.name,
             columns: &def.columns,
+            is_partitioned: def.partitioning.is_some(),
             indexes: indexes.map(|i| (i.unique, &*i.parts)).collect(),
         }
     }
@@ -86,6 +88,7 @@ impl<'a> Shape<'a> {
             schema: &name.schema,
             name: &name.name,
             columns: &built.columns,
+            is_partitioned: built.partitioning.is_some(),
             indexes: indexes.map(|i| (i.unique, &*i.parts)).collect(),
         }
     }
@@ -380,7 +383,29 @@ pub(super) fn check_own_columns(
     Ok(())
 }
 
-/// A cascade gives no value to a generated column, nor to one that a STORED one is computed from: 3733, 3104, 1215.
+/// 3104: a cascade gives no value to a generated column.
+pub(super) fn check_cascades(name: &TableName, built: &Built) -> SqlResult<()> {
+    let child = Shape::built(name, built);
+    for key in &built.foreign_keys {
+        let clause = match (key.on_update, key.on_delete) {
+            (action, _) if action.changes_children() => format!("ON UPDATE {}", action.word()),
+            (_, ReferentialAction::SetNull) => "ON DELETE SET NULL".to_owned(),
+            _ => continue,
+        };
+        let columns = child.ordinals(&key.columns);
+        if columns
+            .iter()
+            .any(|&c| built.columns[c].generated.is_some())
+        {
+            let text =
+                format!("Cannot define foreign key with {clause} clause on a generated column.");
+            return Err(error(3104, text));
+        }
+    }
+    Ok(())
+}
+
+/// A generated column of a key is STORED, and computed from no column that a cascade changes: 3733, 1215.
 fn check_generated(
     ctx: &DdlCtx<'_>,
     name: &TableName,
@@ -388,22 +413,10 @@ fn check_generated(
     key: &ForeignKeyDef,
     columns: &[usize],
 ) -> SqlResult<()> {
-    let gives_values =
-        key.on_update.changes_children() || key.on_delete == ReferentialAction::SetNull;
     for &col in columns {
-        let column = &built.columns[col];
-        check_not_virtual(key, column)?;
-        if gives_values && column.generated.is_some() {
-            let clause = match key.on_update.changes_children() {
-                true => format!("ON UPDATE {}", key.on_update.word()),
-                false => "ON DELETE SET NULL".to_owned(),
-            };
-            let text =
-                format!("Cannot define foreign key with {clause} clause on a generated column.");
-            return Err(error(3104, text));
-        }
+        check_not_virtual(key, &built.columns[col])?;
     }
-    let cascades = gives_values || key.on_delete == ReferentialAction::Cascade;
+    let cascades = key.on_update.changes_children() || key.on_delete.changes_children();
     let generated = built.columns.iter().filter_map(|c| c.generated.as_ref());
     for stored in generated.filter(|g| g.stored && cascades) {
         let used = columns_of_stored(ctx.eval, &name.name, &built.columns, &stored.text)?;
@@ -414,12 +427,15 @@ fn check_generated(
     Ok(())
 }
 
-/// Checks that a table which comes under this name suits the foreign keys that wait for it.
+/// Checks that a table which comes under this name suits the foreign keys of `snapshot` that wait for it.
 ///
 /// # Errors
-/// 1215 with `foreign_key_checks`, but for 6125; else those of [`check_parent`].
-pub(super) fn check_as_parent(ctx: &DdlCtx<'_>, parent: &Shape<'_>) -> SqlResult<()> {
-    let snapshot = ctx.catalog.snapshot();
+/// 1506; 1215 with `foreign_key_checks`, but for 6125; else those of [`check_parent`].
+pub(super) fn check_as_parent(
+    ctx: &DdlCtx<'_>,
+    snapshot: &Snapshot,
+    parent: &Shape<'_>,
+) -> SqlResult<()> {
     for child in snapshot.tables() {
         let shape = Shape::of(child);
         let is_of_parent = |k: &&ForeignKeyDef| k.is_parent(parent.schema, parent.name);
@@ -427,6 +443,9 @@ pub(super) fn check_as_parent(ctx: &DdlCtx<'_>, parent: &Shape<'_>) -> SqlResult
             continue;
         }
         for key in child.foreign_keys.iter().filter(is_of_parent) {
+            if parent.is_partitioned {
+                return Err(esker_types::errors::partitioned_foreign_key());
+            }
             check_parent(ctx, &shape, key, parent).map_err(|e| {
                 let has_index = || {
                     let names = key.parent_columns.iter();

@@ -249,7 +249,7 @@ pub(super) fn rename_one(
     change.forget_name(&def);
     let renamed = renamed(ctx, &def, to);
     check_constraint_names(change.snapshot(), &def, &renamed)?;
-    foreign::check_as_parent(ctx, &Shape::of(&renamed))?;
+    foreign::check_as_parent(ctx, change.snapshot(), &Shape::of(&renamed))?;
     foreign::follow_rename(change, &def, &renamed)?;
     change.put_table(renamed)?;
     Ok(())

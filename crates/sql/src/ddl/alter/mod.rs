@@ -586,6 +586,7 @@ fn keep_foreign_keys(
         };
     }
     foreign::spell_parents(ctx, name, built);
+    foreign::check_cascades(name, built)?;
     foreign::check_own_columns(ctx, name, built)?;
     let before = Before { old, name, built };
     before.check_own_keys(ctx)?;
@@ -596,7 +597,7 @@ fn keep_foreign_keys(
         foreign::rename_keys(&mut renamed, old, to);
         let place = (&*to.schema, Some(old.id));
         foreign::check_names(&ctx.catalog.snapshot(), place, &renamed)?;
-        foreign::check_as_parent(ctx, &Shape::built(to, built))?;
+        foreign::check_as_parent(ctx, &ctx.catalog.snapshot(), &Shape::built(to, built))?;
     }
     let children = before.renamed_children(ctx);
     let mut keys = built.foreign_keys.clone();
