@@ -233,12 +233,12 @@ pub(super) fn bind_param(env: &BindEnv<'_>, nth: u32) -> Expr {
 fn typed(bound: Expr, ty: Option<&SqlType>) -> Expr {
     match ty {
         // A variable's collation counts for as much as a column's.
-        Some(ty) if bound.ty.kind != TypeKind::Null => Expr {
+        Some(ty) => Expr {
             coer: Coercibility::of_column(ty),
             ty: ty.clone().with_nullable(true),
             ..bound
         },
-        _ => bound,
+        None => bound,
     }
 }
 
