@@ -155,6 +155,11 @@ fn convert(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> {
     {
         return convert(t, plain, &SqlType::new(TypeKind::Null));
     }
+    // The bits of a column are a number, not bytes, where a temporal value is wanted.
+    let v = match v {
+        Value::Bit(bits, _) if t.ty.is_temporal() => Value::UInt(bits),
+        v => v,
+    };
     match &t.ty.kind {
         TypeKind::TinyInt
         | TypeKind::SmallInt

@@ -348,6 +348,14 @@ pub(super) fn to_set(
     Ok(set_value(labels, bits))
 }
 
+/// A text's bytes in its own character set.
+fn bytes_of<'t>(text: &'t [u8], ty: &SqlType) -> Cow<'t, [u8]> {
+    match ty.is_string() && !ty.collation.is_binary() {
+        true => ty.collation.charset().encode_lossy(text),
+        false => Cow::Borrowed(text),
+    }
+}
+
 pub(super) fn to_bit(t: &Target<'_>, v: ValueRef<'_>, from: &SqlType) -> SqlResult<Value> {
     let width = t.ty.length.clamp(1, 64) as u8;
     let max = u64::MAX >> (64 - width);
@@ -357,10 +365,15 @@ pub(super) fn to_bit(t: &Target<'_>, v: ValueRef<'_>, from: &SqlType) -> SqlResu
         t.out_of_range()?;
         return Ok(Value::Bit(0, width));
     }
-    let bits = match plain_integer(v, true) {
+    let number = match v {
+        ValueRef::Label(number, _) => Some(number.into()),
+        ValueRef::Time(_) | ValueRef::DateTime(_) => Some(super::to_int(t.ctx, v)?),
+        v => plain_integer(v, true),
+    };
+    let bits = match number {
         Some(n) if (i128::from(i64::MIN)..=u64::MAX.into()).contains(&n) => Some(n as u64),
         Some(_) => None,
-        None => super::literal_bytes_to_u64(&to_str(v, from)),
+        None => super::literal_bytes_to_u64(&bytes_of(&to_str(v, from), from)),
     };
     match bits {
         Some(bits) if bits <= max => Ok(Value::Bit(bits, width)),
