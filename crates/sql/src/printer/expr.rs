@@ -21,7 +21,10 @@ use super::{Introducers, Style};
 /// The text of a canonical expression.
 pub(super) fn text(expr: &Expr, style: Style<'_>) -> SqlResult<Box<str>> {
     let mut printer = Printer::new(style);
-    printer.expr(expr)?;
+    match expr {
+        Expr::MemberOf { expr, array } => printer.member_of(expr, array)?,
+        expr => printer.expr(expr)?,
+    }
     Ok(printer.out.into())
 }
 
@@ -260,12 +263,20 @@ impl<'a> Printer<'a> {
                 self.around("", expr, &format!(" {} {word} ", op.text()))?;
                 self.subquery(query)
             }
+            // As an operand it needs parentheses, though MySQL writes none.
             Expr::MemberOf { expr, array } => {
-                self.expr(expr)?;
-                self.around(" member of (", array, ")")
+                self.push("(");
+                self.member_of(expr, array)?;
+                self.push(")");
+                Ok(())
             }
             other => unreachable!("{other:?} is none of them"),
         }
+    }
+
+    fn member_of(&mut self, value: &Expr, array: &Expr) -> SqlResult<()> {
+        self.expr(value)?;
+        self.around(" member of (", array, ")")
     }
 
     fn around(&mut self, before: &str, expr: &Expr, after: &str) -> SqlResult<()> {
