@@ -1,15 +1,19 @@
-//! JSON_CONTAINS, JSON_OVERLAPS and MEMBER OF.
+//! JSON_CONTAINS, JSON_OVERLAPS and MEMBER OF, by hashing where arrays meet.
 //!
-//! Neighbours: `order` says what is equal.
+//! Neighbours: `order` says what is equal, and hashes; `schema` looks for different values, too.
 //! **Invariant**: documents are at most [`super::MAX_DEPTH`] deep, so the recursion ends.
 
-use super::order::compare;
+use std::collections::HashMap;
+
+use super::order::{compare, hash64};
 use super::view::{Items, JsonRef, View};
 use crate::ctx::Work;
 use crate::error::SqlResult;
 
 /// What a comparison counts for, bytes.
 const EACH: usize = 32;
+/// Candidates that are compared with one element after the other.
+const FEW: usize = 4;
 
 fn equal(a: JsonRef<'_>, b: JsonRef<'_>) -> bool {
     compare(a, b).is_eq()
@@ -26,14 +30,7 @@ pub fn contains(
 ) -> SqlResult<bool> {
     work.done(EACH)?;
     match (target.view(), candidate.view()) {
-        (View::Array(items), View::Array(wanted)) => {
-            for w in wanted.iter() {
-                if !within(items, w, work)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
+        (View::Array(items), View::Array(wanted)) => contains_all(items, wanted, work),
         (View::Array(items), _) => within(items, candidate, work),
         (View::Object(members), View::Object(wanted)) => {
             for (key, w) in wanted.members() {
@@ -48,6 +45,23 @@ pub fn contains(
     }
 }
 
+/// Are all the candidates in elements? Of many, scalars are looked for by their hashes.
+fn contains_all(items: Items<'_>, wanted: Items<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
+    let mut scalars = Distinct::default();
+    if wanted.len() > FEW {
+        for item in items.iter().filter(|item| item.is_scalar()) {
+            scalars.add(item, work)?;
+        }
+    }
+    for w in wanted.iter() {
+        let is_found = w.is_scalar() && scalars.has(w, work)?;
+        if !is_found && !within(items, w, work)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Is the candidate in one of the elements?
 fn within(items: Items<'_>, candidate: JsonRef<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
     for item in items.iter() {
@@ -59,26 +73,81 @@ fn within(items: Items<'_>, candidate: JsonRef<'_>, work: &mut Work<'_>) -> SqlR
 }
 
 /// JSON_OVERLAPS: is an element of one in the other, or a member, or are they equal?
-pub fn overlaps(a: JsonRef<'_>, b: JsonRef<'_>) -> bool {
+///
+/// # Errors
+/// The statement may not go on.
+pub fn overlaps(a: JsonRef<'_>, b: JsonRef<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
     match (a.view(), b.view()) {
-        (View::Array(a), View::Array(b)) => common(a, b),
-        (View::Array(items), _) => items.iter().any(|item| equal(item, b)),
-        (_, View::Array(items)) => items.iter().any(|item| equal(item, a)),
-        (View::Object(a), View::Object(b)) => a
-            .members()
-            .any(|(key, v)| b.find(key).is_some_and(|w| equal(v, w))),
-        _ => equal(a, b),
+        (View::Array(a), View::Array(b)) => common(a, b, work),
+        (View::Array(_), _) => member_of(b, a, work),
+        (_, View::Array(_)) => member_of(a, b, work),
+        (View::Object(a), View::Object(b)) => {
+            for (key, v) in a.members() {
+                work.done(EACH)?;
+                if b.find(key).is_some_and(|w| equal(v, w)) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        _ => Ok(equal(a, b)),
     }
 }
 
-/// Do two arrays have an equal element? The longer one is sorted, not searched again and again.
-fn common(a: Items<'_>, b: Items<'_>) -> bool {
+/// MEMBER OF: is the value an element of the array, or equal to what is no array?
+///
+/// # Errors
+/// The statement may not go on.
+pub fn member_of(value: JsonRef<'_>, list: JsonRef<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
+    let View::Array(items) = list.view() else {
+        return Ok(equal(list, value));
+    };
+    for item in items.iter() {
+        work.done(EACH)?;
+        if equal(item, value) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Do two arrays have an equal element?
+fn common(a: Items<'_>, b: Items<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
     let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
-    let mut sorted: Vec<_> = long.iter().collect();
-    sorted.sort_by(|x, y| compare(*x, *y));
-    short.iter().any(|item| {
-        sorted
-            .binary_search_by(|probe| compare(*probe, item))
-            .is_ok()
-    })
+    let mut known = Distinct::default();
+    for item in short.iter() {
+        known.add(item, work)?;
+    }
+    for item in long.iter() {
+        if known.has(item, work)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Different values, found by their hashes.
+#[derive(Default)]
+pub(super) struct Distinct<'a> {
+    values: HashMap<u64, Vec<JsonRef<'a>>>,
+}
+
+impl<'a> Distinct<'a> {
+    /// Is a value equal to one of them?
+    pub(super) fn has(&self, value: JsonRef<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
+        work.done(EACH)?;
+        let alike = self.values.get(&hash64(value));
+        Ok(alike.is_some_and(|alike| alike.iter().any(|known| equal(*known, value))))
+    }
+
+    /// Adds a value; false if an equal one is there already.
+    pub(super) fn add(&mut self, value: JsonRef<'a>, work: &mut Work<'_>) -> SqlResult<bool> {
+        work.done(EACH)?;
+        let alike = self.values.entry(hash64(value)).or_default();
+        if alike.iter().any(|known| equal(*known, value)) {
+            return Ok(false);
+        }
+        alike.push(value);
+        Ok(true)
+    }
 }

@@ -35,7 +35,7 @@ mod text;
 mod view;
 
 pub use array::{ElementType, check_elements, element_keys, elements_text, invalid_element};
-pub use contains::{contains, overlaps};
+pub use contains::{contains, member_of, overlaps};
 pub use differ::{Step, differ};
 pub use dom::{Json, object};
 pub use encode::{encode, encode_scalar, encode_watched};

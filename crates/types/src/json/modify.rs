@@ -4,8 +4,15 @@
 //! **Invariants**: paths have no wildcards (the caller has refused those); a path that finds nothing changes nothing,
 //! except where its last leg can be added.
 
+use std::cmp::Ordering;
+
 use super::dom::{Json, key_order};
 use super::path::{ArrayIndex, Leg};
+use crate::ctx::Work;
+use crate::error::SqlResult;
+
+/// What a member of merged objects counts for, bytes.
+const EACH: usize = 64;
 
 /// What happens at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,59 +149,71 @@ pub fn array_insert(doc: &mut Json, legs: &[Leg], value: Json) -> ArrayInsert {
 }
 
 /// JSON_MERGE_PRESERVE of two documents.
-pub fn merge_preserve(a: Json, b: Json) -> Json {
+///
+/// # Errors
+/// The statement may not go on.
+pub fn merge_preserve(a: Json, b: Json, work: &mut Work<'_>) -> SqlResult<Json> {
     match (a, b) {
         (Json::Object(a), Json::Object(b)) => {
-            let mut out = Vec::with_capacity(a.len() + b.len());
-            let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
-            loop {
-                let order = match (a.peek(), b.peek()) {
-                    (Some(x), Some(y)) => key_order(&x.0, &y.0),
-                    (Some(_), None) => std::cmp::Ordering::Less,
-                    (None, Some(_)) => std::cmp::Ordering::Greater,
-                    (None, None) => break,
-                };
-                match order {
-                    std::cmp::Ordering::Less => out.extend(a.next()),
-                    std::cmp::Ordering::Greater => out.extend(b.next()),
-                    std::cmp::Ordering::Equal => {
-                        if let (Some((key, x)), Some((_, y))) = (a.next(), b.next()) {
-                            out.push((key, merge_preserve(x, y)));
-                        }
-                    }
-                }
-            }
-            Json::Object(out)
+            let merge = |a: Option<Json>, b: Option<Json>, work: &mut Work<'_>| match (a, b) {
+                (Some(a), Some(b)) => merge_preserve(a, b, work).map(Some),
+                (one, None) | (None, one) => Ok(one),
+            };
+            merge_members(a, b, work, merge)
         }
         (a, b) => {
             let mut items = a.into_elements();
             items.append(&mut b.into_elements());
-            Json::Array(items)
+            Ok(Json::Array(items))
         }
     }
 }
 
 /// JSON_MERGE_PATCH of two documents (RFC 7396).
-pub fn merge_patch(target: Json, patch: Json) -> Json {
+///
+/// # Errors
+/// The statement may not go on.
+pub fn merge_patch(target: Json, patch: Json, work: &mut Work<'_>) -> SqlResult<Json> {
     let Json::Object(changes) = patch else {
-        return patch;
+        return Ok(patch);
     };
-    let mut members = match target {
+    let members = match target {
         Json::Object(members) => members,
         _ => Vec::new(),
     };
-    for (key, change) in changes {
-        match (Json::find(&members, &key), change) {
-            (Ok(at), Json::Null) => {
-                members.remove(at);
-            }
-            (Err(_), Json::Null) => {}
-            (Ok(at), change) => {
-                let old = std::mem::replace(&mut members[at].1, Json::Null);
-                members[at].1 = merge_patch(old, change);
-            }
-            (Err(at), change) => members.insert(at, (key, merge_patch(Json::Null, change))),
+    merge_members(members, changes, work, |old, change, work| match change {
+        None => Ok(old),
+        Some(Json::Null) => Ok(None),
+        Some(change) => merge_patch(old.unwrap_or(Json::Null), change, work).map(Some),
+    })
+}
+
+/// An object of what `merge` makes of the values of each key of two objects.
+fn merge_members(
+    a: Vec<(Vec<u8>, Json)>,
+    b: Vec<(Vec<u8>, Json)>,
+    work: &mut Work<'_>,
+    merge: impl Fn(Option<Json>, Option<Json>, &mut Work<'_>) -> SqlResult<Option<Json>>,
+) -> SqlResult<Json> {
+    let mut out = Vec::with_capacity(a.len().max(b.len()));
+    let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
+    loop {
+        work.done(EACH)?;
+        let order = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) => key_order(&x.0, &y.0),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return Ok(Json::Object(out)),
+        };
+        let left = if order.is_le() { a.next() } else { None };
+        let right = if order.is_ge() { b.next() } else { None };
+        let (key, x, y) = match (left, right) {
+            (Some((key, x)), right) => (key, Some(x), right.map(|(_, y)| y)),
+            (None, Some((key, y))) => (key, None, Some(y)),
+            (None, None) => unreachable!("one of them is next"),
+        };
+        if let Some(value) = merge(x, y, work)? {
+            out.push((key, value));
         }
     }
-    Json::Object(members)
 }

@@ -10,7 +10,8 @@ use std::fmt;
 
 use regex::RegexBuilder;
 
-use super::order::{compare, hash64};
+use super::contains::Distinct;
+use super::order::compare;
 use super::view::{Items, JsonRef, View};
 use crate::ctx::Work;
 use crate::error::{SqlError, SqlResult};
@@ -334,6 +335,7 @@ impl<'a> Node<'a, '_> {
             },
             None => (None, None),
         };
+        let mut seen = self.flag("uniqueItems").then(Distinct::default);
         for (i, item) in items.iter().enumerate() {
             let place = format!("/{i}");
             if let Some(each) = each {
@@ -345,31 +347,72 @@ impl<'a> Node<'a, '_> {
                     self.additional("additionalItems", &place, item)?;
                 }
             }
+            if let Some(seen) = &mut seen {
+                let added = seen.add(item, &mut self.work.borrow_mut());
+                if !added.map_err(Stop::Error)? {
+                    return Err(self.failed_below(&place, "uniqueItems"));
+                }
+            }
         }
-        self.count(items.len(), "minItems", "maxItems")?;
-        self.require(!self.flag("uniqueItems") || unique(items), "uniqueItems")
+        self.count(items.len(), "minItems", "maxItems")
+    }
+
+    /// A member or element does not fulfil what a keyword says of all of them.
+    fn failed_below(&self, place: &str, keyword: &'static str) -> Stop {
+        Stop::Failed(Failure {
+            schema: self.at.schema.to_owned(),
+            document: format!("{}{place}", self.at.document),
+            keyword,
+        })
     }
 
     /// What no other keyword names: not allowed at all, or by a schema.
     fn additional(&self, keyword: &'static str, place: &str, v: JsonRef<'_>) -> Check {
         match self.get(keyword) {
             Some(rule) => match rule.view() {
-                View::Bool(allowed) => self.require(allowed, keyword),
+                View::Bool(true) => Ok(()),
+                View::Bool(false) => Err(self.failed_below(place, keyword)),
                 _ => self.below(rule, &format!("/{keyword}"), place, v),
             },
             None => Ok(()),
         }
     }
 
+    /// A member whose name patterns match. As in MySQL, one that no property names need not be what the patterns want if
+    /// it is what additional members are; what is wrong is not told.
+    fn patterns(
+        &self,
+        matching: &[&(regex::Regex, JsonRef<'a>)],
+        property: Option<JsonRef<'a>>,
+        place: &str,
+        v: JsonRef<'_>,
+    ) -> Check {
+        let mut holds_all = true;
+        for (_, schema) in matching {
+            holds_all &= self.holds(*schema, v)?;
+        }
+        let additional = self.get("additionalProperties");
+        let additional = additional.filter(|rule| matches!(rule.view(), View::Object(_)));
+        let holds_all = match (property, additional) {
+            (Some(schema), _) => holds_all && self.holds(schema, v)?,
+            (None, Some(schema)) => holds_all || self.holds(schema, v)?,
+            (None, None) => holds_all,
+        };
+        match holds_all {
+            true => Ok(()),
+            false => Err(self.failed_below(place, "patternProperties")),
+        }
+    }
+
     fn object(&self, members: Items<'_>) -> Check {
         let properties = self.members("properties");
-        let patterns: Vec<(&str, regex::Regex, JsonRef<'_>)> = self
+        let patterns: Vec<(regex::Regex, JsonRef<'a>)> = self
             .members("patternProperties")
             .map(|p| {
                 p.members()
                     .filter_map(|(key, schema)| {
                         let key = std::str::from_utf8(key).ok()?;
-                        Some((key, pattern(key)?, schema))
+                        Some((pattern(key)?, schema))
                     })
                     .collect()
             })
@@ -377,19 +420,17 @@ impl<'a> Node<'a, '_> {
         for (key, v) in members.members() {
             let name = String::from_utf8_lossy(key);
             let place = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-            let mut known = false;
-            if let Some(schema) = properties.and_then(|p| p.find(key)) {
-                known = true;
-                self.below(schema, &format!("/properties{place}"), &place, v)?;
-            }
-            for (text, pattern, schema) in &patterns {
-                if pattern.is_match(&name) {
-                    known = true;
-                    self.below(*schema, &format!("/patternProperties/{text}"), &place, v)?;
+            let property = properties.and_then(|p| p.find(key));
+            let matching = patterns.iter().filter(|(p, _)| p.is_match(&name));
+            let matching: Vec<_> = matching.collect();
+            match property {
+                Some(schema) if matching.is_empty() => {
+                    self.below(schema, &format!("/properties{place}"), &place, v)?;
                 }
-            }
-            if !known {
-                self.additional("additionalProperties", &place, v)?;
+                None if matching.is_empty() => {
+                    self.additional("additionalProperties", &place, v)?;
+                }
+                _ => self.patterns(&matching, property, &place, v)?,
             }
         }
         let has = |key: JsonRef<'_>| match key.view() {
@@ -447,13 +488,4 @@ impl<'a> Node<'a, '_> {
         }
         Ok(())
     }
-}
-
-/// Are all elements different?
-fn unique(items: Items<'_>) -> bool {
-    let mut sorted: Vec<_> = items.iter().map(|v| (hash64(v), v)).collect();
-    sorted.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| compare(a.1, b.1)));
-    sorted
-        .windows(2)
-        .all(|w| w[0].0 != w[1].0 || compare(w[0].1, w[1].1).is_ne())
 }

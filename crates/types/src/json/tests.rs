@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::ctx::{EvalCtx, EvalSettings, NoSession, SessionInfo, Work};
 use crate::decimal::Decimal;
+use crate::error::SqlResult;
 use crate::sqltype::SqlType;
 use crate::temporal::{Date, DateTime, Time};
 use crate::testing::Killed;
@@ -23,6 +24,52 @@ fn shown(doc: &[u8]) -> String {
 
 fn order(a: &str, b: &str) -> Ordering {
     compare(JsonRef::new(&bytes(a)), JsonRef::new(&bytes(b)))
+}
+
+/// What takes long asks again and again whether it may go on.
+fn stops(takes_long: impl Fn(&mut Work<'_>) -> SqlResult<()>) {
+    for questions in [0, 1, 5] {
+        let killed = Killed::after(questions);
+        let end = takes_long(&mut Work::new(&killed));
+        assert_eq!(end.map_err(|e| e.code), Err(1317));
+    }
+}
+
+fn merged(merge: fn(Json, Json, &mut Work<'_>) -> SqlResult<Json>, a: &str, b: &str) -> String {
+    let tree = |text: &str| parse(text.as_bytes(), &NoSession).unwrap();
+    let merged = merge(tree(a), tree(b), &mut Work::new(&NoSession)).unwrap();
+    shown(&encode(&merged).unwrap())
+}
+
+#[test]
+fn merges_go_through_both_objects_once() {
+    let (a, b) = (
+        "{\"a\":1,\"b\":{\"x\":1},\"cc\":3}",
+        "{\"b\":{\"x\":2,\"y\":null},\"cc\":null,\"d\":{\"z\":null}}",
+    );
+    assert_eq!(
+        merged(merge_preserve, a, b),
+        "{\"a\": 1, \"b\": {\"x\": [1, 2], \"y\": null}, \"d\": {\"z\": null}, \"cc\": [3, null]}"
+    );
+    assert_eq!(
+        merged(merge_patch, a, b),
+        "{\"a\": 1, \"b\": {\"x\": 2}, \"d\": {}}"
+    );
+    assert_eq!(merged(merge_patch, "[1]", "{\"a\":1}"), "{\"a\": 1}");
+    assert_eq!(merged(merge_patch, "{\"a\":1}", "[1]"), "[1]");
+}
+
+#[test]
+fn many_candidates_are_found_among_elements() {
+    let found = |a: &str, b: &str| {
+        let (a, b) = (bytes(a), bytes(b));
+        let work = &mut Work::new(&NoSession);
+        contains(JsonRef::new(&a), JsonRef::new(&b), work).unwrap()
+    };
+    assert!(found("[1,2,3,\"a\",null,[7,8]]", "[1.0,\"a\",3,null,2]"));
+    assert!(found("[1,2,3,4,[7,8]]", "[1,2,3,4,7]"));
+    assert!(!found("[1,2,3,4,[7,8]]", "[1,2,3,4,9]"));
+    assert!(found("[1,2,3,4,{\"a\":1,\"b\":2}]", "[1,2,3,4,{\"a\":1}]"));
 }
 
 #[test]
@@ -53,6 +100,15 @@ fn large_documents_can_be_stopped() {
         );
         assert_eq!(found.map_err(|e| e.code), Err(1317));
     }
+    stops(|work| overlaps(JsonRef::new(&many), JsonRef::new(&bytes("[]")), work).map(drop));
+    stops(|work| overlaps(JsonRef::new(&many), JsonRef::new(&bytes("3")), work).map(drop));
+    stops(|work| member_of(JsonRef::new(&bytes("3")), JsonRef::new(&many), work).map(drop));
+    stops(|work| contains(JsonRef::new(&many), JsonRef::new(&many), work).map(drop));
+    stops(|work| JsonRef::new(&many).to_tree(work).map(drop));
+    let members = (0..100_000).map(|n: u32| (n.to_be_bytes().to_vec(), Json::Null));
+    let object = Json::Object(members.collect());
+    stops(|work| merge_preserve(object.clone(), object.clone(), work).map(drop));
+    stops(|work| merge_patch(object.clone(), object.clone(), work).map(drop));
     let found = contains(
         JsonRef::new(&many),
         JsonRef::new(&one),
@@ -443,7 +499,30 @@ fn a_schema_is_fulfilled_or_not() {
     assert_eq!(fails("{\"not\":{\"minimum\":2}}", "1"), None);
     assert_eq!(
         fails("{\"uniqueItems\":true}", "[1,2,1.0]").unwrap(),
-        "uniqueItems # #"
+        "uniqueItems # #/2"
+    );
+    assert_eq!(
+        fails("{\"uniqueItems\":true,\"minItems\":9}", "[3,1,3,1]").unwrap(),
+        "uniqueItems # #/2"
+    );
+    let patterns =
+        "{\"patternProperties\":{\"^a\":{\"minimum\":5}},\"additionalProperties\":{\"maximum\":3}}";
+    assert_eq!(fails(patterns, "{\"a\":6,\"b\":1}"), None);
+    // What additional members are is enough for one that a pattern matches.
+    assert_eq!(fails(patterns, "{\"a\":2}"), None);
+    assert_eq!(
+        fails(patterns, "{\"a\":4}").unwrap(),
+        "patternProperties # #/a"
+    );
+    assert_eq!(
+        fails(patterns, "{\"b\":4}").unwrap(),
+        "maximum #/additionalProperties #/b"
+    );
+    let both = "{\"properties\":{\"a\":{\"type\":\"string\"}},\"patternProperties\":{\"^a\":{}}}";
+    assert_eq!(fails(both, "{\"a\":4}").unwrap(), "patternProperties # #/a");
+    assert_eq!(
+        fails("{\"additionalProperties\":false}", "{\"b\":1}").unwrap(),
+        "additionalProperties # #/b"
     );
     assert_eq!(
         fails("{\"pattern\":\"^a+$\"}", "\"aab\"").unwrap(),

@@ -10,9 +10,13 @@ use super::encode::{
     inlined, key_entry, value_entry, word,
 };
 use super::{MAX_DEPTH, field_type};
+use crate::ctx::{NoSession, Work};
 use crate::decimal::Decimal;
+use crate::error::SqlResult;
 use crate::temporal::{Date, DateTime, Time};
 
+/// What a value of a tree counts for, bytes.
+const EACH: usize = 32;
 /// Most bytes of a length: 32 bits, seven in each.
 const MAX_LENGTH_BYTES: usize = 5;
 
@@ -193,7 +197,17 @@ impl<'a> JsonRef<'a> {
 
     /// As a tree.
     pub fn to_json(self) -> Json {
-        match self.view() {
+        let tree = self.to_tree(&mut Work::new(&NoSession));
+        tree.expect("no session ends the work")
+    }
+
+    /// As a tree that may be large.
+    ///
+    /// # Errors
+    /// The statement may not go on.
+    pub fn to_tree(self, work: &mut Work<'_>) -> SqlResult<Json> {
+        work.done(EACH)?;
+        Ok(match self.view() {
             View::Null => Json::Null,
             View::Bool(b) => Json::Bool(b),
             View::Int(v) => Json::Int(v),
@@ -205,14 +219,16 @@ impl<'a> JsonRef<'a> {
             View::Time(t) => Json::Time(t),
             View::DateTime(d, timestamp) => Json::DateTime(d, timestamp),
             View::Opaque(kind, bytes) => Json::Opaque(kind, bytes.to_vec()),
-            View::Array(items) => Json::Array(items.iter().map(Self::to_json).collect()),
-            View::Object(items) => Json::Object(
-                items
-                    .members()
-                    .map(|(k, v)| (k.to_vec(), v.to_json()))
-                    .collect(),
-            ),
-        }
+            View::Array(items) => {
+                let items = items.iter().map(|item| item.to_tree(work));
+                Json::Array(items.collect::<SqlResult<_>>()?)
+            }
+            View::Object(items) => {
+                let members = items.members();
+                let members = members.map(|(k, v)| Ok((k.to_vec(), v.to_tree(work)?)));
+                Json::Object(members.collect::<SqlResult<_>>()?)
+            }
+        })
     }
 
     /// Is it JSON null?

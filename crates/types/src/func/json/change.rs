@@ -5,6 +5,7 @@
 
 use super::read::{plain_path, tree, value};
 use super::{json, ret_json};
+use crate::ctx::Work;
 use crate::error::{SqlError, SqlResult};
 use crate::func::call::Call;
 use crate::func::{ANY_ARGS, FuncDef, TOTAL, TOTAL_ODD, def};
@@ -142,13 +143,13 @@ fn json_remove(c: &Call) -> SqlResult<Value> {
 }
 
 fn json_merge_preserve(c: &Call) -> SqlResult<Value> {
-    let mut merged = None;
+    let (mut merged, mut work) = (None, Work::new(c.ctx.session));
     for i in 0..c.argc() {
         let Some(next) = tree(c, i, "json_merge_preserve")? else {
             return Ok(Value::Null);
         };
         merged = Some(match merged {
-            Some(merged) => doc::merge_preserve(merged, next),
+            Some(merged) => doc::merge_preserve(merged, next, &mut work)?,
             None => next,
         });
     }
@@ -158,13 +159,14 @@ fn json_merge_preserve(c: &Call) -> SqlResult<Value> {
 /// What was merged so far: NULL is undone by a later document that is no object.
 fn json_merge_patch(c: &Call) -> SqlResult<Value> {
     let mut merged = tree(c, 0, "json_merge_patch")?;
+    let mut work = Work::new(c.ctx.session);
     for i in 1..c.argc() {
         let next = tree(c, i, "json_merge_patch")?;
         merged = match (merged, next) {
             (_, None) => None,
             (None, Some(Json::Object(_))) => None,
             (None, Some(next)) => Some(next),
-            (Some(merged), Some(next)) => Some(doc::merge_patch(merged, next)),
+            (Some(merged), Some(next)) => Some(doc::merge_patch(merged, next, &mut work)?),
         };
     }
     merged.map_or(Ok(Value::Null), |m| json(c, &m))

@@ -94,7 +94,8 @@ fn extract(c: &Call, make: impl FnOnce(Extracted<'_>) -> Value) -> SqlResult<Val
     if found.is_empty() {
         return Ok(Value::Null);
     }
-    let list = Json::Array(found.iter().map(|v| v.to_json()).collect());
+    let items = found.iter().map(|v| v.to_tree(work));
+    let list = Json::Array(items.collect::<SqlResult<_>>()?);
     let list = doc::encode_watched(&list, work)?;
     Ok(make(Extracted::List(list)))
 }
@@ -157,7 +158,8 @@ fn json_overlaps(c: &Call) -> SqlResult<Value> {
     let Some(b) = document(c, 1, NAME)? else {
         return Ok(Value::Null);
     };
-    Ok(Value::bool(doc::overlaps(a.root(), b.root())))
+    let work = &mut Work::new(c.ctx.session);
+    doc::overlaps(a.root(), b.root(), work).map(Value::bool)
 }
 
 fn member_of(c: &Call) -> SqlResult<Value> {
@@ -168,12 +170,8 @@ fn member_of(c: &Call) -> SqlResult<Value> {
         return Ok(Value::Null);
     }
     let wanted = doc::encode(&value(c, 0))?;
-    let wanted = JsonRef::new(&wanted);
-    let equal = |v: JsonRef<'_>| doc::compare(v, wanted).is_eq();
-    Ok(Value::bool(match list.root().view() {
-        View::Array(items) => items.iter().any(equal),
-        _ => equal(list.root()),
-    }))
+    let work = &mut Work::new(c.ctx.session);
+    doc::member_of(JsonRef::new(&wanted), list.root(), work).map(Value::bool)
 }
 
 fn json_keys(c: &Call) -> SqlResult<Value> {

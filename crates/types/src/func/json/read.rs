@@ -83,7 +83,8 @@ fn parsed(c: &Call, i: usize, function: &str) -> SqlResult<Option<Result<Json, F
 /// Argument `i` as a tree; `None` if NULL.
 pub(super) fn tree(c: &Call, i: usize, function: &str) -> SqlResult<Option<Json>> {
     if let Value::Json(doc) = c.args[i] {
-        return Ok(Some(JsonRef::new(doc).to_json()));
+        let work = &mut Work::new(c.ctx.session);
+        return JsonRef::new(doc).to_tree(work).map(Some);
     }
     match parsed(c, i, function)? {
         Some(doc) => doc.map(Some).map_err(|e| e.in_argument(i + 1, function)),
