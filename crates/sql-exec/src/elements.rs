@@ -53,9 +53,9 @@ pub(crate) fn found_rows(
             env.calls.put_found(search.id, keys.clone());
             Ok(keys)
         }
-        Elements::Of(how, e) => {
+        Elements::Of(how, e, ty) => {
             let value = e.eval_ref(row, env)?;
-            let found = match wanted_by(*how, &value, &e.ty, env.ctx) {
+            let found = match wanted_by(*how, &value, (&e.ty, *ty), env.ctx) {
                 Wanted::Nothing => Found::default(),
                 Wanted::Anything => all_rows(place, (exec, env))?,
                 Wanted::Keys(elements) => rows_with(&elements, place, (exec, env))?,

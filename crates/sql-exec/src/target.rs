@@ -139,7 +139,7 @@ impl<'e> TargetScope<'e> {
             .map(|f| bind_filter(env, &scope, f))
             .transpose()?;
         let mut order = bind_row_order(env, &scope, clauses.order_by)?;
-        read_computed_columns(env, &scope, join.as_ref(), &mut filter, &mut order)?;
+        read_computed_columns(env, &scope, &mut filter, &mut order)?;
         let mut scope = scope;
         let of_views = std::mem::take(&mut scope.view_conditions);
         if !of_views.is_empty() {

@@ -9,12 +9,13 @@ use esker_types::collation::Collation;
 use esker_types::{SqlResult, TypeKind, func};
 
 use super::compare::{
-    adapt_listed, adapt_value, bind_pair, common_collation, is_textual, kind_of, moment_of,
-    operand, settle,
+    adapt_listed, adapt_value, common_collation, is_textual, kind_of, moment_of, operand, pair,
+    settle,
 };
+use super::computed::Reading;
 use super::scope::Scope;
-use super::text_numbers::read_once;
-use super::{BindEnv, errors, json, parameter};
+use super::text_numbers::{bind_side, read_once};
+use super::{BindEnv, computed, errors, json, parameter};
 use crate::expr::{Between, Expr, ExprKind, walk};
 
 /// `arg [NOT] BETWEEN low AND high`.
@@ -64,8 +65,14 @@ fn bind_operands(
     scope: &Scope<'_>,
     [arg, low_ast, high_ast]: [&ast::Expr; 3],
 ) -> SqlResult<[Expr; 3]> {
-    let (mut bound, mut low) = bind_pair(env, scope, arg, low_ast)?;
-    let (again, mut high) = bind_pair(env, scope, arg, high_ast)?;
+    let reading = scope.reads_computed.take();
+    let bind = |side| bind_side(env, scope, side);
+    let (mut bound, low, high) = (bind(arg)?, bind(low_ast)?, bind(high_ast)?);
+    if reading != Reading::Never {
+        computed::read_operand(env, scope, &mut bound, &[&low, &high])?;
+    }
+    let (again, mut high) = pair(env, scope, (arg, bound.clone()), (high_ast, high))?;
+    let (mut bound, mut low) = pair(env, scope, (arg, bound), (low_ast, low))?;
     if matches!(again.kind, ExprKind::Number(..)) {
         bound = again;
     }

@@ -12,10 +12,11 @@ use esker_types::collation::{self, Coercibility, Collation};
 use esker_types::temporal::MAX_FSP;
 use esker_types::{SqlResult, SqlType, Time, TypeKind, Value, cast, func};
 
+use super::computed::Reading;
 use super::expr::{bind_any, folded, negation, number_literal};
 use super::scope::Scope;
 use super::text_numbers::{Wanted, bind_side, number_of};
-use super::{BindEnv, Params, errors, json, numbers, parameter, subquery};
+use super::{BindEnv, Params, computed, errors, json, numbers, parameter, subquery};
 use crate::expr::{Cmp, CmpOp, Expr, ExprKind, Kept, bool_type, fold};
 
 /// The comparison operator, if it is one.
@@ -309,14 +310,13 @@ fn compare_as(
     ))
 }
 
-/// Binds an operand; a hexadecimal literal is a number when the other side is one.
-pub(super) fn bind_pair(
+/// Makes a pair of two operands; a hexadecimal literal is a number when the other side is one.
+pub(super) fn pair(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
-    left: &ast::Expr,
-    right: &ast::Expr,
+    (left, mut l): (&ast::Expr, Expr),
+    (right, mut r): (&ast::Expr, Expr),
 ) -> SqlResult<(Expr, Expr)> {
-    let (mut l, mut r) = (bind_side(env, scope, left)?, bind_side(env, scope, right)?);
     if r.ty.is_numeric() {
         l = number_of(scope, l, Wanted::Double);
     } else if l.ty.is_numeric() {
@@ -383,7 +383,19 @@ pub(super) fn bind_comparison(
         }
         _ => {}
     }
-    let (mut l, mut r) = bind_pair(env, scope, left, right)?;
+    let reading = scope.reads_computed.take();
+    let bind = |side: &ast::Expr| {
+        if reading != Reading::Never && matches!(side, ast::Expr::Binary { .. }) {
+            scope.reads_computed.set(Reading::Plain.of(side));
+        }
+        bind_side(env, scope, side)
+    };
+    let (mut l, mut r) = (bind(left)?, bind(right)?);
+    if reading.compares_by(op) {
+        computed::read_operand(env, scope, &mut l, &[&r])?;
+        computed::read_operand(env, scope, &mut r, &[&l])?;
+    }
+    let (mut l, mut r) = pair(env, scope, (left, l), (right, r))?;
     let left_is_null = parameter::compare_with(env, left, &mut l, &r.ty, false)?;
     let right_is_null = parameter::compare_with(env, right, &mut r, &l.ty, false)?;
     // What is no date is not equal to a date that is NULL.

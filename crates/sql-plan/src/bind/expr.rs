@@ -71,7 +71,11 @@ pub(super) fn bind_any(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -
         ast::Expr::And(conds) => connective(env, scope, conds, ExprKind::And)?,
         ast::Expr::Or(conds) => connective(env, scope, conds, ExprKind::Or)?,
         ast::Expr::Xor(a, b) => xor(env, scope, a, b)?,
-        ast::Expr::Not(e) => negation(bind_condition(env, scope, e)?),
+        ast::Expr::Not(e) => {
+            let reading = scope.reads_computed.take();
+            scope.reads_computed.set(reading.negated().of(e));
+            negation(bind_condition(env, scope, e)?)
+        }
         ast::Expr::Is { .. }
         | ast::Expr::Like { .. }
         | ast::Expr::Regexp { .. }
@@ -233,7 +237,11 @@ fn connective(
     conds: &[ast::Expr],
     kind: fn(Vec<Expr>) -> ExprKind,
 ) -> SqlResult<Expr> {
-    let bind = |cond| bind_condition(env, scope, cond);
+    let reading = scope.reads_computed.take();
+    let bind = |cond| {
+        scope.reads_computed.set(reading.of(cond));
+        bind_condition(env, scope, cond)
+    };
     let conds = conds.iter().map(bind).collect::<SqlResult<Vec<_>>>()?;
     let nullable = conds.iter().any(|c| c.ty.nullable);
     Ok(Expr::condition(kind(conds), nullable))

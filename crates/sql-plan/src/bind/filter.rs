@@ -14,6 +14,7 @@ use esker_types::cmp;
 use esker_types::temporal::{Date, DateTime};
 use esker_types::{SqlResult, TypeKind, Value};
 
+use super::computed::Reading;
 use super::expr::{bind_condition, bind_expr};
 use super::scope::{ColumnAt, Scope};
 use super::{BindEnv, compare};
@@ -24,7 +25,9 @@ use crate::expr::{CmpOp, Expr, ExprKind, Test};
 /// # Errors
 /// As [`bind_condition`].
 pub fn bind_filter(env: &BindEnv<'_>, scope: &Scope<'_>, expr: &ast::Expr) -> SqlResult<Expr> {
-    let mut bound = bind_condition(env, scope, &not_in(expr))?;
+    let expr = not_in(expr);
+    scope.reads_computed.set(Reading::Plain.of(&expr));
+    let mut bound = bind_condition(env, scope, &expr)?;
     if let Some(last) = find_last_number(env, scope, &bound)? {
         return Ok(last);
     }

@@ -15,6 +15,7 @@ use esker_types::{SqlError, SqlResult};
 
 use super::block::{BoundQuery, JoinNode, JoinType};
 use super::clause::Clause;
+use super::computed::Reading;
 use super::expr::bind_condition;
 use super::query::{bind_correlated, bind_named, bind_query};
 use super::rights::Need;
@@ -419,6 +420,9 @@ fn bind_join(
         conds.push(compare::compare(env, CmpOp::Eq, l, r)?);
     }
     if let Some(ast::JoinOn::On(on)) = &join.on {
+        if !matches!(join.kind, ast::JoinKind::Left | ast::JoinKind::Right) {
+            scope.reads_computed.set(Reading::Plain.of(on));
+        }
         conds.push(bind_on(env, scope, &left, &right, on)?);
     }
     let (left_nulled, right_nulled) = (
@@ -433,7 +437,9 @@ fn bind_join(
         }
         // What an outer join may null is nullable from here on.
         for table in side.first..side.end {
-            let columns = scope.tables[table].columns.iter_mut();
+            let table = &mut scope.tables[table];
+            table.nulled = true;
+            let columns = table.columns.iter_mut();
             columns.for_each(|column| column.ty.nullable = true);
         }
         // Conditions of a view on the side that may become NULL say which of its rows there are.

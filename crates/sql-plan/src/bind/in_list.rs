@@ -12,10 +12,11 @@ use super::compare::{
     adapt_listed, adapt_listed_time, common_collation, compare_any, is_textual, kind_of, moment_of,
     settle,
 };
+use super::computed::Reading;
 use super::expr::{bind_any, folded, negation, number_literal};
 use super::scope::Scope;
 use super::text_numbers::{Wanted, bind_side, number_of, read_once};
-use super::{BindEnv, errors, numbers, parameter};
+use super::{BindEnv, computed, errors, numbers, parameter};
 use crate::expr::{CmpOp, Expr, ExprKind, InList, SortedList};
 
 /// `arg [NOT] IN (list)`.
@@ -26,8 +27,20 @@ pub(super) fn bind_in(
     list: &[ast::Expr],
     negated: bool,
 ) -> SqlResult<Expr> {
+    let reading = scope.reads_computed.take();
+    let reads_computed = match list.len() {
+        1 if negated => reading.compares_by(CmpOp::Ne),
+        1 => reading.compares_by(CmpOp::Eq),
+        _ => reading != Reading::Never,
+    };
     let mut bound = bind_side(env, scope, arg)?;
     let mut members = bind_members(env, scope, list, &bound)?;
+    if reads_computed {
+        let others: Vec<&Expr> = members.iter().collect();
+        if computed::read_operand(env, scope, &mut bound, &others)? {
+            members = bind_members(env, scope, list, &bound)?;
+        }
+    }
     if members.iter().all(|m| m.ty.is_numeric()) {
         bound = match number_literal(arg) {
             Some(number) => number,

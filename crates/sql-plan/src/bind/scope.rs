@@ -23,6 +23,7 @@ use super::BindEnv;
 use super::aliases::{AliasUse, Aliases};
 use super::block::{AggCall, BoundQuery, Volatility};
 use super::clause::Clause;
+use super::computed::Reading;
 use super::errors;
 use super::hint::TableHints;
 use super::recursive::RecursiveTable;
@@ -123,6 +124,8 @@ pub struct Scope<'p> {
     pub(super) in_using: Vec<ColumnAt>,
     /// While the side of an outer join is bound that may become NULL.
     pub(crate) is_nulled: Cell<bool>,
+    /// Does the condition that is bound next read indexed generated columns instead of what they compute?
+    pub(super) reads_computed: Cell<Reading>,
     /// The enclosing query's names.
     pub(crate) parent: Option<&'p Scope<'p>>,
     /// Common table expressions in reach.
@@ -180,6 +183,7 @@ impl<'p> Scope<'p> {
             view_conditions: Vec::new(),
             in_using: Vec::new(),
             is_nulled: Cell::new(false),
+            reads_computed: Cell::default(),
             parent,
             ctes: ctes.cloned(),
             member: false,
@@ -234,6 +238,7 @@ impl<'p> Scope<'p> {
             key_slot: None,
             row_slot: None,
             lateral: false,
+            nulled: false,
             restricted: None,
             merged: None,
             views: Vec::new(),

@@ -136,7 +136,7 @@ pub(super) fn bind_select(
         order.extend(filter.as_ref().and_then(fulltext::by_relevance));
     }
     let keys_of_rows = if orders_rows { &mut order[..] } else { &mut [] };
-    read_computed_columns(env, &scope, join.as_ref(), &mut filter, keys_of_rows)?;
+    read_computed_columns(env, &scope, &mut filter, keys_of_rows)?;
     let mut block = Block {
         id,
         join,

@@ -27,9 +27,7 @@ use super::edge::{always_located, usable};
 use super::exact::are_one_range;
 use super::ranges::RangeSpec;
 use super::{Access, AccessKind, ElementSearch, KeyOperand, cost, stats};
-use crate::bind::array::{
-    Elements, Membership, indexed_document, is_same_document, wanted_elements,
-};
+use crate::bind::array::{Elements, Membership, indexed_array};
 use crate::bind::fulltext::wanted_match;
 use crate::bind::{BindEnv, Block, ScopeTable};
 use crate::expr::{CmpOp, Expr, ExprKind, Test};
@@ -170,32 +168,8 @@ impl<'a> Target<'a> {
         let indexes = self.def.ordered().iter().enumerate();
         let usable = indexes.filter(|(_, index)| !index.hidden);
         usable
-            .filter_map(|(nth, index)| Some((nth, self.allowed(index, scope)?)))
+            .filter_map(|(nth, index)| Some((nth, self.table.allowed(index, scope)?)))
             .collect()
-    }
-
-    /// Does a hint ask for the index? None: it may not be used.
-    fn allowed(&self, index: &IndexDef, scope: IndexHintScope) -> Option<bool> {
-        let hints = self.table.hints.iter();
-        let hints = hints.filter(|h| h.scope.is_none_or(|s| s == scope));
-        let (mut forced, mut wanted, mut positive) = (false, false, false);
-        for hint in hints {
-            let mut names = hint.indexes.iter();
-            let is_named =
-                names.any(|n| esker_sql_catalog::catalog::same_name(&n.text, &index.name));
-            positive |= matches!(hint.kind, IndexHintKind::Use | IndexHintKind::Force);
-            match hint.kind {
-                IndexHintKind::Ignore if is_named => return None,
-                IndexHintKind::Force => forced |= is_named,
-                IndexHintKind::Use => wanted |= is_named,
-                IndexHintKind::Ignore => {}
-            }
-        }
-        let is_allowed = match positive {
-            true => forced || wanted,
-            false => !index.invisible,
-        };
-        is_allowed.then_some(forced)
     }
 
     /// Cost of reading, and locking, so many rows by an index.
@@ -362,15 +336,15 @@ impl<'a> Target<'a> {
             let Some(codec) = &index.elements else {
                 continue;
             };
-            let Some(forced) = self.allowed(index, IndexHintScope::Join) else {
+            let Some(forced) = self.table.allowed(index, IndexHintScope::Join) else {
                 continue;
             };
-            let document = indexed_document(env, self.table, self.def, codec.column());
-            let Ok(Some(document)) = document else {
+            let array = indexed_array(env, self.table, self.def, codec.column());
+            let Ok(Some(array)) = array else {
                 continue;
             };
-            let is_document = |e: &Expr| is_same_document(e, &document);
-            let wanted = |cond| wanted_elements(env, cond, is_document, known);
+            let slot = self.slots[codec.column()];
+            let wanted = |cond| array.wanted(env, cond, slot, known);
             for elements in conds.iter().filter_map(wanted) {
                 let search = ElementSearch {
                     id: env.subquery_id(),
@@ -385,7 +359,7 @@ impl<'a> Target<'a> {
     fn rows_with(&self, index: usize, elements: &Elements) -> (f64, f64) {
         let keys = match elements {
             Elements::Keys(keys) => keys,
-            Elements::Of(how, _) => {
+            Elements::Of(how, ..) => {
                 let count = match how {
                     Membership::Member | Membership::Contains => 1.0,
                     Membership::Overlaps => cost::OVERLAPPING_ELEMENTS,

@@ -410,6 +410,7 @@ pub(super) fn with_slots(table: &ScopeTable, place: impl Fn(u32) -> u32) -> Scop
         key_slot: table.key_slot.map(&place),
         row_slot: table.row_slot.map(&place),
         lateral: table.lateral,
+        nulled: table.nulled,
         restricted: None,
         merged: None,
         views: Vec::new(),

@@ -1,22 +1,30 @@
-//! Arrays of one type, as multi-valued indexes have them: which values may be elements.
+//! Arrays of one type, as multi-valued indexes have them: what becomes of the values of a document.
 //!
-//! Neighbours: `func::json::array` is the cast; entries of the index are the elements' sort keys (`key`).
-//! **Invariants**: the type refuses values and changes none, so what MEMBER OF, JSON_CONTAINS and JSON_OVERLAPS call
-//! equal has one key; a row's keys are bounded by [`MAX_BYTES`].
+//! Neighbours: `func::json::array` is the cast; entries of the index are the elements' sort keys (`key`); the binder
+//! looks for elements that it makes of constants here.
+//! **Invariants**: elements are scalars of the array's type, in the document's order; an element is its own element; a
+//! row's keys are bounded by [`MAX_BYTES`].
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::convert::has_blank_end;
 use super::key::sort_key;
 use super::print::{print, unquoted};
 use super::view::{JsonRef, View};
+use super::{Json, field_type};
 use crate::cast::{IntStatus, parse_int, round_f64};
+use crate::collation::char_offset;
 use crate::decimal::{Decimal, ParseStatus};
 use crate::error::SqlError;
 use crate::errors;
-use crate::temporal::{DateFlags, parse_datetime, parse_time};
+use crate::temporal::{DateFlags, DateTime, Time, parse_datetime, parse_time};
 
 /// Most bytes of the keys of one row, as many as fit into a page of InnoDB's undo log.
 pub const MAX_BYTES: usize = 65_221;
+
+/// Numbers between these are equal where their elements are, whatever types they have.
+const EXACT: std::ops::Range<f64> = 1e-12..1e15;
 
 /// The type of an array's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +33,68 @@ pub enum ElementType {
     Unsigned,
     /// SIGNED.
     Signed,
-    /// DECIMAL with so many digits before its point.
-    Decimal(u32),
+    /// DECIMAL with so many digits before and behind its point.
+    Decimal(u32, u8),
     /// CHAR, in characters.
     Char(u32),
     /// BINARY, in bytes.
     Binary(u32),
-    /// DATE or DATETIME.
-    Moment,
-    /// TIME.
-    Time,
+    /// DATE.
+    Date,
+    /// DATETIME with so many digits of a second's fraction.
+    DateTime(u8),
+    /// TIME with so many digits of a second's fraction.
+    Time(u8),
+}
+
+impl ElementType {
+    /// Numbers that the type can be made of again: which it is, its length, its decimals.
+    pub fn numbers(self) -> [u32; 3] {
+        match self {
+            Self::Unsigned => [0, 0, 0],
+            Self::Signed => [1, 0, 0],
+            Self::Decimal(digits, scale) => [2, digits, scale.into()],
+            Self::Char(limit) => [3, limit, 0],
+            Self::Binary(limit) => [4, limit, 0],
+            Self::Date => [5, 0, 0],
+            Self::DateTime(fsp) => [6, 0, fsp.into()],
+            Self::Time(fsp) => [7, 0, fsp.into()],
+        }
+    }
+
+    /// The type of [`Self::numbers`].
+    pub fn of_numbers([which, length, decimals]: [u32; 3]) -> Self {
+        let decimals = decimals as u8;
+        match which {
+            0 => Self::Unsigned,
+            1 => Self::Signed,
+            2 => Self::Decimal(length, decimals),
+            3 => Self::Char(length),
+            4 => Self::Binary(length),
+            5 => Self::Date,
+            6 => Self::DateTime(decimals),
+            _ => Self::Time(decimals),
+        }
+    }
+
+    /// Are the elements that equal JSON values become equal? Numbers that are equal may be different texts, or be
+    /// rounded differently.
+    pub fn keeps_equality(self, item: JsonRef<'_>) -> bool {
+        let number = match item.view() {
+            View::Array(_) | View::Object(_) => return false,
+            View::Int(n) => n as f64,
+            View::UInt(n) => n as f64,
+            View::Double(d) => d,
+            View::Decimal(d) => d.to_f64(),
+            _ => return true,
+        };
+        let is_exact = number == 0.0 || EXACT.contains(&number.abs());
+        match self {
+            Self::Unsigned | Self::Signed => is_exact && number.fract() == 0.0,
+            Self::Decimal(..) => is_exact,
+            _ => false,
+        }
+    }
 }
 
 /// The distinct keys of the elements of a document, in their order.
@@ -67,78 +127,132 @@ pub fn elements_text(doc: JsonRef<'_>) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// Checks that a document is an array of such elements, or one of them.
+/// The array of elements that a document becomes: those of an array, or itself as the only one.
 ///
 /// # Errors
 /// 1235, 3751, 3752, 3903, 3904, 3906, 3907, 3908: `index` cannot have it.
-pub fn check_elements(
+pub fn elements(
     doc: JsonRef<'_>,
     ty: ElementType,
     flags: DateFlags,
     index: &str,
-) -> Result<(), SqlError> {
-    match doc.view() {
+) -> Result<Json, SqlError> {
+    let elements = match doc.view() {
         View::Object(_) => return Err(unsupported("OBJECT")),
         View::Array(items) => {
-            for item in items.iter() {
-                if !item.is_scalar() {
-                    return Err(no_scalar(index));
-                }
-                check(item, ty, flags, index)?;
-            }
+            let each = items.iter().map(|item| match item.is_scalar() {
+                true => element(item, ty, flags, index),
+                false => Err(no_scalar(index)),
+            });
+            each.collect::<Result<_, _>>()?
         }
         View::Bool(_) => return Err(unsupported("BOOLEAN")),
-        _ => check(doc, ty, flags, index)?,
-    }
-    let bytes: usize = element_keys(doc).iter().map(Vec::len).sum();
+        _ => vec![element(doc, ty, flags, index)?],
+    };
+    Ok(Json::Array(elements))
+}
+
+/// Checks that the keys of an array's elements are not too many.
+///
+/// # Errors
+/// 3906
+pub fn check_length(elements: JsonRef<'_>, index: &str) -> Result<(), SqlError> {
+    let bytes: usize = element_keys(elements).iter().map(Vec::len).sum();
     match bytes.checked_sub(MAX_BYTES) {
         None | Some(0) => Ok(()),
         Some(beyond) => Err(too_many_bytes(index, beyond)),
     }
 }
 
-fn check(
+/// The element that a scalar becomes.
+///
+/// # Errors
+/// Those of [`elements`], but for 3906.
+pub fn element(
     item: JsonRef<'_>,
     ty: ElementType,
     flags: DateFlags,
     index: &str,
-) -> Result<(), SqlError> {
+) -> Result<Json, SqlError> {
+    debug_assert!(item.is_scalar(), "an array or object is no element");
     if item.is_null() {
         return Err(invalid_element(index));
     }
+    let truncated = || errors::key_part_truncated(index, 1);
     match ty {
-        ElementType::Unsigned => integer(item, 0..=u64::MAX.into(), index),
-        ElementType::Signed => integer(item, i64::MIN.into()..=i64::MAX.into(), index),
-        ElementType::Decimal(digits) => decimal(item, digits, index),
-        ElementType::Char(limit) => {
-            let text = unquoted(item);
-            let chars = String::from_utf8_lossy(&text).chars().count();
-            is_short(chars, limit, index)
+        ElementType::Unsigned => {
+            let n = integer(item, index)?;
+            let n = u64::try_from(n).map_err(|_| errors::key_part_out_of_range(index, 1))?;
+            Ok(Json::UInt(n))
         }
-        ElementType::Binary(limit) => is_short(unquoted(item).len(), limit, index),
-        ElementType::Moment => match item.view() {
-            View::Date(_) | View::DateTime(..) => Ok(()),
-            View::String(s) if parse_datetime(s, flags).is_ok() => Ok(()),
-            _ => Err(errors::key_part_truncated(index, 1)),
-        },
-        ElementType::Time => match item.view() {
-            View::Time(_) | View::DateTime(..) => Ok(()),
-            View::String(s) if parse_time(s, flags).is_ok() => Ok(()),
-            View::Int(_) | View::UInt(_) | View::Double(_) | View::Decimal(_)
-                if parse_time(&unquoted(item), flags).is_ok() =>
-            {
-                Ok(())
+        ElementType::Signed => {
+            let n = integer(item, index)?;
+            let n = i64::try_from(n).map_err(|_| errors::key_part_out_of_range(index, 1))?;
+            Ok(Json::Int(n))
+        }
+        ElementType::Decimal(digits, scale) => decimal(item, (digits, scale), index),
+        ElementType::Char(limit) => characters(&text_of(item), limit, index),
+        ElementType::Binary(limit) => {
+            let bytes = text_of(item);
+            match bytes.len() <= limit as usize {
+                true => Ok(Json::Opaque(field_type::VARCHAR, bytes.into_owned())),
+                false => Err(too_long(index)),
             }
-            _ => Err(errors::key_part_truncated(index, 1)),
-        },
+        }
+        ElementType::Date => {
+            let found = moment(item, flags).ok_or_else(truncated)?;
+            let rounded = found.round(0, false).map_err(|_| truncated())?;
+            Ok(Json::Date(rounded.date()))
+        }
+        ElementType::DateTime(fsp) => {
+            let found = moment(item, flags).ok_or_else(truncated)?;
+            let rounded = found.round(fsp, false).map_err(|_| truncated())?;
+            Ok(Json::DateTime(rounded, false))
+        }
+        ElementType::Time(fsp) => {
+            let found = duration(item, flags).ok_or_else(truncated)?;
+            Ok(Json::Time(found.round(fsp, false).0))
+        }
     }
 }
 
-fn integer(
-    item: JsonRef<'_>,
-    range: std::ops::RangeInclusive<i128>,
-    index: &str,
-) -> Result<(), SqlError> {
+/// Its text; of bytes, themselves.
+fn text_of(item: JsonRef<'_>) -> Cow<'_, [u8]> {
+    match item.view() {
+        View::Opaque(_, bytes) if std::str::from_utf8(bytes).is_ok() => Cow::Borrowed(bytes),
+        _ => unquoted(item),
+    }
+}
+
+fn moment(item: JsonRef<'_>, flags: DateFlags) -> Option<DateTime> {
+    let parse = |text: &[u8]| {
+        let parsed = parse_datetime(text, flags).ok()?;
+        parsed.warn.is_none().then_some(parsed.datetime)
+    };
+    match item.view() {
+        View::Date(d) => Some(d.at_midnight()),
+        View::DateTime(d, _) => Some(d),
+        View::String(s) => parse(s),
+        View::Int(_) | View::UInt(_) => parse(&unquoted(item)),
+        _ => None,
+    }
+}
+
+fn duration(item: JsonRef<'_>, flags: DateFlags) -> Option<Time> {
+    let parse = |text: &[u8]| {
+        let parsed = parse_time(text, flags).ok()?;
+        parsed.warn.is_none().then_some(parsed.time)
+    };
+    match item.view() {
+        View::Time(t) => Some(t),
+        View::DateTime(d, _) => Some(d.time()),
+        View::String(s) => parse(s),
+        View::Int(_) | View::UInt(_) | View::Double(_) | View::Decimal(_) => parse(&unquoted(item)),
+        _ => None,
+    }
+}
+
+fn integer(item: JsonRef<'_>, index: &str) -> Result<i128, SqlError> {
     let value = match item.view() {
         View::Bool(b) => b.into(),
         View::Int(n) => n.into(),
@@ -152,26 +266,24 @@ fn integer(
             (n, false) => n.into(),
         },
         View::String(s) => match parse_int(s) {
-            (n, IntStatus::Exact) => n,
+            (n, IntStatus::Exact) if !has_blank_end(s) => n,
             (_, IntStatus::Overflow) => return Err(too_large(index)),
             _ => return Err(invalid_element(index)),
         },
         _ => return Err(invalid_element(index)),
     };
-    match range.contains(&value) {
-        true => Ok(()),
-        false => Err(errors::key_part_out_of_range(index, 1)),
-    }
+    Ok(value)
 }
 
-fn decimal(item: JsonRef<'_>, digits: u32, index: &str) -> Result<(), SqlError> {
+fn decimal(item: JsonRef<'_>, (digits, scale): (u32, u8), index: &str) -> Result<Json, SqlError> {
+    let out_of_range = || errors::key_part_out_of_range(index, 1);
     let value = match item.view() {
         View::Bool(b) => Decimal::from(i64::from(b)),
         View::Int(n) => Decimal::from(n),
         View::UInt(n) => Decimal::from(n),
         View::Decimal(d) => d,
         View::Double(d) => match Decimal::from_f64(d) {
-            (_, true) => return Err(errors::key_part_out_of_range(index, 1)),
+            (_, true) => return Err(out_of_range()),
             (n, false) => n,
         },
         View::String(s) => match Decimal::parse(s) {
@@ -180,18 +292,18 @@ fn decimal(item: JsonRef<'_>, digits: u32, index: &str) -> Result<(), SqlError> 
         },
         _ => return Err(invalid_element(index)),
     };
-    let text = value.to_string();
-    let whole = text.trim_start_matches('-').split('.').next();
-    let whole = whole.unwrap_or_default().trim_start_matches('0');
-    match whole.len() <= digits as usize {
-        true => Ok(()),
-        false => Err(errors::key_part_out_of_range(index, 1)),
+    let rounded = value.round(scale).map_err(|_| out_of_range())?;
+    match rounded.fits(digits + u32::from(scale), scale) {
+        true => Ok(Json::Decimal(rounded)),
+        false => Err(out_of_range()),
     }
 }
 
-fn is_short(length: usize, limit: u32, index: &str) -> Result<(), SqlError> {
-    match length <= limit as usize {
-        true => Ok(()),
+/// A text of at most so many characters; blanks beyond are cut off.
+fn characters(text: &[u8], limit: u32, index: &str) -> Result<Json, SqlError> {
+    let end = char_offset(text, limit as usize);
+    match text[end..].iter().all(|byte| *byte == b' ') {
+        true => Ok(Json::string(&text[..end])),
         false => Err(too_long(index)),
     }
 }

@@ -25,7 +25,7 @@ fn out_of_range(ctx: &EvalCtx, kind: &str, what: &str) -> SqlResult<()> {
 }
 
 /// White space behind a number, which DECIMAL allows, unlike doubles and integers; before it is always allowed.
-fn has_blank_end(s: &[u8]) -> bool {
+pub(super) fn has_blank_end(s: &[u8]) -> bool {
     s.last().is_some_and(u8::is_ascii_whitespace)
 }
 

@@ -19,6 +19,8 @@ pub mod default;
 mod diagnose;
 mod differ;
 mod dom;
+#[cfg(test)]
+mod element_tests;
 mod encode;
 mod key;
 mod modify;
@@ -34,7 +36,9 @@ mod tests;
 mod text;
 mod view;
 
-pub use array::{ElementType, check_elements, element_keys, elements_text, invalid_element};
+pub use array::{
+    ElementType, check_length, element, element_keys, elements, elements_text, invalid_element,
+};
 pub use contains::{contains, member_of, overlaps};
 pub use differ::{Step, differ};
 pub use dom::{Json, object};

@@ -378,8 +378,8 @@ impl<'a> Node<'a, '_> {
         }
     }
 
-    /// A member whose name patterns match. As in MySQL, one that no property names need not be what the patterns want if
-    /// it is what additional members are; what is wrong is not told.
+    /// A member whose name patterns match. As in MySQL, one that no property names need not be what the patterns want
+    /// if it is what additional members are; what is wrong is not told.
     fn patterns(
         &self,
         matching: &[&(regex::Regex, JsonRef<'a>)],

@@ -11,9 +11,9 @@ use super::super::merged::MergedView;
 use super::super::recursive::RecursiveTable;
 use super::super::rights::Restricted;
 use crate::bind::virt::VirtualTable;
-use esker_sql_catalog::catalog::{TableDef, ViewDef};
+use esker_sql_catalog::catalog::{IndexDef, TableDef, ViewDef, same_name};
 use esker_sql_catalog::result::{ColumnMeta, StoredAs};
-use esker_sql_syntax::ast;
+use esker_sql_syntax::ast::{self, IndexHintKind, IndexHintScope};
 use esker_types::SqlType;
 use esker_types::collation::Coercibility;
 use std::cell::RefCell;
@@ -75,6 +75,8 @@ pub struct ScopeTable {
     pub row_slot: Option<u32>,
     /// A LATERAL derived table: it sees the tables before it.
     pub lateral: bool,
+    /// An outer join may give it a row of NULL.
+    pub nulled: bool,
     /// What may not be done with it, while it is being bound.
     pub restricted: Option<Rc<Restricted>>,
     /// It only has the names of a view's columns; the view's tables come behind it.
@@ -92,6 +94,29 @@ impl ScopeTable {
             verb,
             view: view.map(|view| (view.def.schema.clone(), view.def.name.clone())),
         }
+    }
+
+    /// Does a hint ask for the index? None: it may not be used.
+    pub(crate) fn allowed(&self, index: &IndexDef, scope: IndexHintScope) -> Option<bool> {
+        let hints = self.hints.iter();
+        let hints = hints.filter(|h| h.scope.is_none_or(|s| s == scope));
+        let (mut forced, mut wanted, mut positive) = (false, false, false);
+        for hint in hints {
+            let mut names = hint.indexes.iter();
+            let is_named = names.any(|n| same_name(&n.text, &index.name));
+            positive |= matches!(hint.kind, IndexHintKind::Use | IndexHintKind::Force);
+            match hint.kind {
+                IndexHintKind::Ignore if is_named => return None,
+                IndexHintKind::Force => forced |= is_named,
+                IndexHintKind::Use => wanted |= is_named,
+                IndexHintKind::Ignore => {}
+            }
+        }
+        let is_allowed = match positive {
+            true => forced || wanted,
+            false => !index.invisible,
+        };
+        is_allowed.then_some(forced)
     }
 
     /// A stored table under its name or an alias.
@@ -161,6 +186,7 @@ impl ScopeTable {
             key_slot,
             row_slot,
             lateral: false,
+            nulled: false,
             restricted: None,
             merged: None,
             views: Vec::new(),

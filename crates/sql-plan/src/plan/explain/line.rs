@@ -178,8 +178,8 @@ fn show_access(def: &TableDef, access: &Access, names: &Names<'_>, line: &mut Li
         AccessKind::Elements(search) => {
             line.refs = match &search.elements {
                 Elements::Keys(keys) => (keys.len() == 1).then(|| "const".to_owned()),
-                Elements::Of(Membership::Overlaps, _) => None,
-                Elements::Of(_, e) => Some(names.reference(e)),
+                Elements::Of(Membership::Overlaps, ..) => None,
+                Elements::Of(_, e, _) => Some(names.reference(e)),
             };
             line.access = Some(match line.refs {
                 Some(_) => "ref",

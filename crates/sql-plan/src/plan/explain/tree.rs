@@ -545,7 +545,7 @@ fn index_read(
             let over = match &search.elements {
                 Elements::Keys(keys) if keys.len() == 1 => " over 1 element".to_owned(),
                 Elements::Keys(keys) => format!(" over {} elements", keys.len()),
-                Elements::Of(_, e) => format!(" over elements of {}", names.text(e)),
+                Elements::Of(_, e, _) => format!(" over elements of {}", names.text(e)),
             };
             IndexRead::of("range scan", over, "index_range_scan")
         }
