@@ -85,6 +85,28 @@ fn what_others_have_not_committed_is_found_until_they_end() {
 }
 
 #[test]
+fn a_key_is_being_written_until_its_writer_ends() {
+    let engine = engine();
+    let tree = engine.create_tree().unwrap();
+    let reader = engine.begin(Isolation::RepeatableRead);
+    let mut writer = engine.begin(Isolation::RepeatableRead);
+    let is_written = |txn: &Txn, key: &[u8]| txn.is_written_by_others(tree.id(), key).unwrap();
+    writer.put(&tree, b"b", b"1").unwrap();
+    writer.delete(&tree, b"d").unwrap();
+    assert!(is_written(&reader, b"b") && is_written(&reader, b"d"));
+    assert!(!is_written(&reader, b"c") && !is_written(&reader, b"bb"));
+    assert!(!is_written(&writer, b"b"));
+    // What was undone does not count, what was written before it does.
+    let place = writer.savepoint();
+    writer.delete(&tree, b"b").unwrap();
+    writer.put(&tree, b"c", b"1").unwrap();
+    writer.rollback_to(place);
+    assert!(is_written(&reader, b"b") && !is_written(&reader, b"c"));
+    let _ = writer.commit().unwrap();
+    assert!(!is_written(&reader, b"b") && !is_written(&reader, b"d"));
+}
+
+#[test]
 fn many_uncommitted_rows_come_in_parts() {
     let engine = engine();
     let tree = engine.create_tree().unwrap();
