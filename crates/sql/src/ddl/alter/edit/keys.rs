@@ -157,14 +157,25 @@ impl Edit<'_> {
         errors::unknown_key(name, &self.old.name)
     }
 
+    /// Draft position of an index that the table had before, and that still has its name.
+    ///
+    /// # Errors
+    /// 1176.
+    fn named_index(&self, name: &str) -> SqlResult<usize> {
+        let is_renamed = |at: &usize| {
+            let now = self.draft.indexes[*at].name.as_deref();
+            now.is_some_and(|now| !same_name(now, name))
+        };
+        let at = self.index(name).filter(|at| !is_renamed(at));
+        at.ok_or_else(|| self.missing_key(name))
+    }
+
     fn rename_index(&mut self, old: &Ident, new: &Ident) -> SqlResult<()> {
         names::check_index(&new.text)?;
         if old.is(PRIMARY) {
             return Err(errors::wrong_index_name("PRIMARY"));
         }
-        let at = self
-            .index(&old.text)
-            .ok_or_else(|| self.missing_key(&old.text))?;
+        let at = self.named_index(&old.text)?;
         let index = &mut self.draft.indexes[at];
         index.name = Some((&*new.text).into());
         // Who names it wants it: it does not make way for another one any more.
@@ -173,12 +184,7 @@ impl Edit<'_> {
     }
 
     fn set_index_visible(&mut self, name: &str, visible: bool) -> SqlResult<()> {
-        let is_renamed = |at: &usize| {
-            let now = self.draft.indexes[*at].name.as_deref();
-            now.is_some_and(|now| !same_name(now, name))
-        };
-        let at = self.index(name).filter(|at| !is_renamed(at));
-        let at = at.ok_or_else(|| self.missing_key(name))?;
+        let at = self.named_index(name)?;
         if self.draft.indexes[at].primary && !visible {
             return Err(errors::invisible_primary_key());
         }
