@@ -13,7 +13,7 @@
 use std::ops::Bound;
 
 use esker_engine::scan::KeySpan;
-use esker_engine::{Direction, LockMode, SavepointId, Txn, View};
+use esker_engine::{Direction, Isolation, LockMode, SavepointId, Txn, View};
 use esker_sql_catalog::catalog::{IndexDef, ReferentialAction, TableDef, TableId};
 use esker_sql_catalog::codec::{KeyRange, RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
@@ -189,8 +189,8 @@ impl<'e> Enforcer<'e> {
 
     /// Is there a row whose entry of the index begins with `prefix`? It is then locked shared, unless it is to forbid
     /// the change `leaving`: whatever becomes of such a row later, so a lock is needed only where others are writing
-    /// its entry. Rows that `leaving` deletes do not count where the index is the clustered one, which they have left
-    /// already.
+    /// its entry, or where what has been seen has to stay. Rows that `leaving` deletes do not count where the index is
+    /// the clustered one, which they have left already.
     fn has_locked(
         &mut self,
         table: &TableDef,
@@ -211,8 +211,9 @@ impl<'e> Enforcer<'e> {
                 }
                 let rows = table.primary().id;
                 let tree = &table.indexes[index].tree;
-                let needs_lock =
-                    leaving.is_none() || self.txn().is_written_by_others(tree.id(), entry)?;
+                let needs_lock = leaving.is_none()
+                    || self.txn().isolation() == Isolation::Serializable
+                    || self.txn().is_written_by_others(tree.id(), entry)?;
                 let new = needs_lock && self.writer.lock_as(rows, clustered, LockMode::Shared)?;
                 if self
                     .txn()
