@@ -334,7 +334,7 @@ impl Class {
 }
 
 /// What a function of the kind makes its result of.
-fn peeled<'e>(e: &'e Expr, layer: Layer) -> Option<&'e Expr> {
+fn peeled(e: &Expr, layer: Layer) -> Option<&Expr> {
     match (&e.kind, layer) {
         (ExprKind::Recollate(inner), Layer::Collate) | (ExprKind::Cast(inner, _), Layer::Cast) => {
             Some(inner)
@@ -389,10 +389,8 @@ impl ComputedColumn {
     /// Puts the column in where its expression is tested for NULL, as one of the conditions.
     fn put_in(&self, scope: &Scope<'_>, condition: &mut Expr) {
         match &mut condition.kind {
-            ExprKind::Is { arg, .. } => {
-                if fits(&self.expr.ty, &self.ty) && same(arg, &self.expr) {
-                    **arg = scope.column_expr(self.at);
-                }
+            ExprKind::Is { arg, .. } if fits(&self.expr.ty, &self.ty) && same(arg, &self.expr) => {
+                **arg = scope.column_expr(self.at);
             }
             ExprKind::And(_) | ExprKind::Or(_) => {
                 for part in condition.children_mut() {
