@@ -17,7 +17,7 @@ use esker_types::cast::write_text;
 use esker_types::hex::upper_hex;
 use esker_types::{Value, ValueRef};
 
-use super::{Viewer, text};
+use super::{Viewer, optional, text};
 use crate::instance::Instance;
 use crate::session::registry::Process;
 use crate::xids;
@@ -210,22 +210,55 @@ fn waits(instance: &Instance) -> Vec<(Arc<Process>, Arc<Process>)> {
     pairs.collect()
 }
 
-pub(super) fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let waits = waits(&viewer.instance).into_iter();
-    let row = |(waiter, blocker): (Arc<Process>, Arc<Process>)| {
-        let side = |process: &Process| {
-            [
-                Value::Null,
-                Value::UInt(process.id),
-                Value::UInt(process.id),
-                Value::Null,
-                Value::Null,
-            ]
-        };
-        let sides = [side(&waiter), side(&blocker)].into_iter().flatten();
-        std::iter::once(text("INNODB")).chain(sides).collect()
+/// Could `held`, or another request before it, be what keeps the request for a key waiting?
+fn stops(held: &Locked, wanted: &Locked) -> bool {
+    match (wanted, held) {
+        (Locked::Row(_, key), Locked::Row(_, other)) => key == other,
+        (Locked::Row(..), Locked::Range(RangeKind::Gap, _)) => false,
+        (Locked::Row(_, key) | Locked::Insert(key), Locked::Range(_, span)) => span.contains(key),
+        (Locked::Insert(key), Locked::Insert(other)) => key == other,
+        (Locked::Row(..), Locked::Insert(_)) | (Locked::Insert(_), Locked::Row(..)) => false,
+        (Locked::Range(..), _) => {
+            debug_assert!(false, "nobody waits for a range");
+            false
+        }
+    }
+}
+
+/// The ends of a wait: the first lock of the one who waits, and the one of the other that is in its way.
+fn ends_of_wait(waiter: &Process, blocker: &Process) -> Option<[Option<(usize, LockInfo)>; 2]> {
+    let wanted = waiter.locks(1).pop().filter(|lock| !lock.is_granted)?;
+    let others = blocker.locks(MAX_LOCKS).into_iter().enumerate();
+    let mut in_the_way =
+        others.filter(|(_, held)| held.tree == wanted.tree && stops(&held.what, &wanted.what));
+    let first = in_the_way.next();
+    let granted = match &first {
+        Some((_, lock)) if !lock.is_granted => in_the_way.find(|(_, lock)| lock.is_granted),
+        _ => None,
     };
-    waits.map(row).collect()
+    Some([Some((0, wanted)), granted.or(first)])
+}
+
+pub(super) fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let side = |process: &Process, lock: Option<(usize, LockInfo)>| {
+        let tree = lock.as_ref().map(|(_, lock)| u64::from(lock.tree.0));
+        [
+            optional(lock.map(|(nth, lock)| lock_name(process.id, nth, &lock))),
+            Value::UInt(process.id),
+            Value::UInt(process.id),
+            Value::Null,
+            tree.map_or(Value::Null, Value::UInt),
+        ]
+    };
+    let row = |(waiter, blocker): (Arc<Process>, Arc<Process>)| {
+        // A wait that has ended meanwhile is none.
+        let [wanted, held] = ends_of_wait(&waiter, &blocker)?;
+        let sides = [side(&waiter, wanted), side(&blocker, held)];
+        let cells = sides.into_iter().flatten();
+        Some(std::iter::once(text("INNODB")).chain(cells).collect())
+    };
+    let waits = waits(&viewer.instance).into_iter();
+    waits.filter_map(row).collect()
 }
 
 /// Columns of a metadata lock: kind, schema and name of its object come first.

@@ -53,15 +53,19 @@ view session
 select * from sys.{x}processlist where conn_id is not null and command <> 'Daemon'
 
 view innodb_lock_waits
-select b.STARTED, timediff(now(), r.STARTED), r.SECONDS, concat('`', l.OBJECT_SCHEMA, '`.`', l.OBJECT_NAME, '`'),
-  l.OBJECT_SCHEMA, l.OBJECT_NAME, null, null, l.INDEX_NAME, l.LOCK_TYPE, r.ID, r.STARTED, timediff(now(), r.STARTED),
-  0, 0, r.ID, {text:r.QUERY}, l.ENGINE_LOCK_ID, l.LOCK_MODE, b.ID, b.ID, {text:b.QUERY}, null, null, b.STARTED,
-  timediff(now(), b.STARTED), 0, 0, concat('KILL QUERY ', b.ID), concat('KILL ', b.ID)
+select r.trx_wait_started, timediff(now(), r.trx_wait_started), timestampdiff(second, r.trx_wait_started, now()),
+  concat('`', l.OBJECT_SCHEMA, '`.`', l.OBJECT_NAME, '`'), l.OBJECT_SCHEMA, l.OBJECT_NAME, l.PARTITION_NAME,
+  l.SUBPARTITION_NAME, l.INDEX_NAME, l.LOCK_TYPE, r.trx_id, r.trx_started, timediff(now(), r.trx_started),
+  r.trx_rows_locked, r.trx_rows_modified, r.trx_mysql_thread_id, {text:r.trx_query}, l.ENGINE_LOCK_ID, l.LOCK_MODE,
+  b.trx_id, b.trx_mysql_thread_id, {text:b.trx_query}, h.ENGINE_LOCK_ID, h.LOCK_MODE, b.trx_started,
+  timediff(now(), b.trx_started), b.trx_rows_locked, b.trx_rows_modified, concat('KILL QUERY ', b.trx_mysql_thread_id),
+  concat('KILL ', b.trx_mysql_thread_id)
 from performance_schema.data_lock_waits w
-  join information_schema.ESKER_TRANSACTIONS r on r.ID = w.REQUESTING_THREAD_ID
-  join information_schema.ESKER_TRANSACTIONS b on b.ID = w.BLOCKING_THREAD_ID
-  join performance_schema.data_locks l on l.THREAD_ID = w.REQUESTING_THREAD_ID and l.LOCK_STATUS = 'WAITING'
-order by r.STARTED
+  join information_schema.INNODB_TRX r on r.trx_id = w.REQUESTING_ENGINE_TRANSACTION_ID
+  join information_schema.INNODB_TRX b on b.trx_id = w.BLOCKING_ENGINE_TRANSACTION_ID
+  join performance_schema.data_locks l on l.ENGINE_LOCK_ID = w.REQUESTING_ENGINE_LOCK_ID
+  left join performance_schema.data_locks h on h.ENGINE_LOCK_ID = w.BLOCKING_ENGINE_LOCK_ID
+order by r.trx_wait_started
 
 view schema_table_lock_waits
 select g.OBJECT_SCHEMA, g.OBJECT_NAME, p.OWNER_THREAD_ID, p.OWNER_THREAD_ID,
