@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Subcommand};
 use esker_engine::{BackupProgress, BackupSet};
-use esker_server::client::{Client, Connect, QueryResult};
+use esker_server::client::{Client, ClientError, Connect, QueryResult};
 use esker_vfs::Env;
 
 use crate::bar::ByteBar;
@@ -20,6 +20,8 @@ use crate::server_options::ServerOptions;
 
 /// Exit status when something is damaged.
 const DAMAGED: u8 = 2;
+/// The error of a statement that cannot be parsed.
+const SYNTAX: u16 = 1064;
 /// How often the server is asked how far it is.
 const POLL: Duration = Duration::from_millis(300);
 
@@ -141,9 +143,20 @@ fn take(options: &Options, to: &Path) -> Result<ExitCode, String> {
     let taken = watched(&connect, || {
         client.query(&statement, &mut |result| lines += &answer(&result))
     });
-    taken.map_err(|e| e.to_string())?;
+    taken.map_err(|e| refusal(e, &client))?;
     print(&lines)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why there is no backup; other servers do not know the statement.
+fn refusal(error: ClientError, client: &Client) -> String {
+    match error {
+        ClientError::Server(e) if e.code == SYNTAX => format!(
+            "the server, version {}, does not know BACKUP SERVER: is it Esker?",
+            client.server_version
+        ),
+        e => e.to_string(),
+    }
 }
 
 /// The answer's one row, a line for each column that has something.

@@ -228,6 +228,8 @@ fn what_is_cut_or_changed_is_named() {
                 let into = PathBuf::from(format!("/bad{}{cut}", run.rng.below(1 << 60)));
                 let restored = set.restore(&into, &mut |_| Ok(()));
                 assert!(restored.is_err(), "{}", path.display());
+                // A directory that was not finished is no database.
+                assert!(files(&env, &into.join("manifest")).is_empty());
                 set.verify(&mut |e| found.push(e.to_string()), &mut |_| Ok(()))
             });
             found.extend(verified.err().map(|e| e.to_string()));

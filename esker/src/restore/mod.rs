@@ -8,7 +8,7 @@
 mod replay;
 mod until;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -49,7 +49,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         BackupSet::open(&Env::os(), &options.from, &options.base).map_err(|e| e.to_string())?;
     let mut gtids = of_backup(&set)?;
     let log = match &options.binlog {
-        Some(folder) => Some((folder, log_position(&set)?)),
+        Some(folder) => {
+            let (first, from) = log_position(&set)?;
+            Some((replay::files(folder, first)?, from))
+        }
         None => None,
     };
     if let Some(until) = &options.until {
@@ -63,8 +66,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     drop(bar);
     restored.map_err(|e| e.to_string())?;
     let mut text = describe(&set);
-    if let Some((folder, position)) = log {
-        let ran = go_on(options, folder, position)?;
+    if let Some((files, from)) = log {
+        let ran = go_on(options, &files, from)?;
         text += &format!("{} transactions of the binary log\n", ran.transactions);
         gtids.union(&ran.gtids);
     }
@@ -89,13 +92,17 @@ fn of_backup(set: &BackupSet) -> Result<GtidSet, String> {
 fn log_position(set: &BackupSet) -> Result<(&str, u64), String> {
     let position = set.note("binlog").and_then(|note| note.split_once(' '));
     let position = position.and_then(|(offset, file)| Some((file, offset.parse().ok()?)));
-    position.ok_or_else(|| "the backup knows no position in the binary log".to_owned())
+    position.ok_or_else(|| {
+        "the server had no binary log (log_bin) when this backup was taken, so nothing can be run behind it; restore \
+         it without --binlog"
+            .to_owned()
+    })
 }
 
-/// Runs the binary log from a position on.
-fn go_on(options: &Options, folder: &Path, position: (&str, u64)) -> Result<replay::Ran, String> {
+/// Runs the binary log from a position in its first file on.
+fn go_on(options: &Options, files: &[PathBuf], from: u64) -> Result<replay::Ran, String> {
     let until = options.until.as_ref();
-    let ran = replay::run(&options.to, folder, position, until)?;
+    let ran = replay::run(&options.to, files, from, until)?;
     if let (Some(Until::Gtid(gtid)), false) = (until, ran.reached) {
         return Err(format!(
             "{gtid} is not in the binary log behind the backup; everything that is there was run"

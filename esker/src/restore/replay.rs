@@ -7,7 +7,8 @@
 //! - Transactions are run whole and in the order of the files, until the first that is not wanted.
 //! - An error names file and offset, and nothing behind it is run.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use esker_binlog::apply::assemble::Assembler;
 use esker_binlog::apply::{Group, Id, Incoming, Part, PartKind, Place, RelayPlace, RowKind, Shape};
@@ -46,11 +47,39 @@ pub(super) struct Ran {
     pub(super) reached: bool,
 }
 
+/// The files of the binary log in a folder, from one on: they are all there, up to the last.
+pub(super) fn files(folder: &Path, first: &str) -> Result<Vec<PathBuf>, String> {
+    let number = |name: &str, base: &str| {
+        let (found, number) = name.rsplit_once('.')?;
+        number.parse::<u64>().ok().filter(|_| found == base)
+    };
+    let no_name = || format!("{first} is no name of a binary log");
+    let (base, _) = first.rsplit_once('.').ok_or_else(no_name)?;
+    let begin = number(first, base).ok_or_else(no_name)?;
+    let mut there = BTreeMap::new();
+    let unread = |e| format!("cannot read the folder {}: {e}", folder.display());
+    for entry in folder.read_dir().map_err(unread)? {
+        let name = entry.map_err(unread)?.file_name();
+        if let Some(number) = name.to_str().and_then(|name| number(name, base)) {
+            there.insert(number, name);
+        }
+    }
+    let last = there.last_key_value().map_or(begin, |(last, _)| *last);
+    let path = |at| match there.get(&at) {
+        Some(name) => Ok(folder.join(name)),
+        None => Err(format!(
+            "{} is not there; the backup needs the binary log from {first} on",
+            folder.join(format!("{base}.{at:06}")).display()
+        )),
+    };
+    (begin..=last.max(begin)).map(path).collect()
+}
+
 /// Runs what is in the files from `from` on, which is a position in the first one.
 pub(super) fn run(
     data: &Path,
-    folder: &Path,
-    (first, from): (&str, u64),
+    files: &[PathBuf],
+    from: u64,
     until: Option<&Until>,
 ) -> Result<Ran, String> {
     let session = Embedded::open(data, None).map_err(|e| e.message)?;
@@ -64,18 +93,10 @@ pub(super) fn run(
     player.describe()?;
     let mut bar = ByteBar::new("binary log");
     let mut progress = BackupProgress::default();
-    let mut name = first.to_owned();
     let mut from = Some(from);
     let env = Env::os();
-    loop {
-        let path = folder.join(&name);
-        if !path.exists() {
-            match from {
-                Some(_) => return Err(format!("{} is not there", path.display())),
-                None => break,
-            }
-        }
-        let mut scan = Scan::open(&*env.fs, &path, None).map_err(|e| e.to_string())?;
+    for path in files {
+        let mut scan = Scan::open(&*env.fs, path, None).map_err(|e| e.to_string())?;
         progress.total += path.metadata().map_or(0, |about| about.len());
         bar.show(progress);
         let at_end = player.file(&mut scan, from.take());
@@ -84,16 +105,8 @@ pub(super) fn run(
             break;
         }
         progress.done = progress.total;
-        name = next_name(&name).ok_or_else(|| format!("{name} is no name of a binary log"))?;
     }
     Ok(player.ran)
-}
-
-/// `binlog.000007` → `binlog.000008`.
-fn next_name(name: &str) -> Option<String> {
-    let (base, number) = name.rsplit_once('.')?;
-    let next = number.parse::<u64>().ok()? + 1;
-    Some(format!("{base}.{next:06}"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -296,9 +309,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_follow_each_other() {
-        assert_eq!(next_name("binlog.000009").as_deref(), Some("binlog.000010"));
-        assert_eq!(next_name("a.b.999999").as_deref(), Some("a.b.1000000"));
-        assert_eq!(next_name("binlog"), None);
+    fn files_follow_each_other_without_a_gap() {
+        let dir = tempfile::tempdir().expect("folder");
+        let folder = dir.path();
+        let make = |name: &str| drop(std::fs::File::create(folder.join(name)).expect("a file"));
+        let found = |first: &str| {
+            let paths = files(folder, first)?;
+            let names = paths.iter().map(|path| path.file_name().expect("a name"));
+            let names: Vec<String> = names.map(|name| name.to_string_lossy().into()).collect();
+            Ok::<_, String>(names.join(" "))
+        };
+        let refused = |first: &str, part: &str| {
+            let why = found(first).expect_err("refused");
+            assert!(why.contains(part), "{why}");
+        };
+        refused("log.000001", "log.000001 is not there");
+        for name in [
+            "log.999998",
+            "log.999999",
+            "log.1000000",
+            "log.index",
+            "other.1000002",
+        ] {
+            make(name);
+        }
+        assert_eq!(found("log.999999").as_deref(), Ok("log.999999 log.1000000"));
+        make("log.1000002");
+        refused(
+            "log.999999",
+            "log.1000001 is not there; the backup needs the binary log from log.999999 on",
+        );
+        refused("log", "no name of a binary log");
+        let nowhere = files(&folder.join("none"), "log.000001").expect_err("refused");
+        assert!(nowhere.contains("cannot read the folder"), "{nowhere}");
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! **Invariants**
 //! - Nothing that is damaged is restored: it is an error that names it.
-//! - The manifest comes last, and everything is durable before it: a directory that was not finished is refused.
+//! - The manifest comes last, compared before it is made, and everything is durable before it: a directory that was not
+//!   finished is refused.
 //! - Files of the log get the length again that their segment was made with, and the space for it.
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ impl BackupSet {
             synced.map_err(|e| io("syncing", &dir, e))?;
         }
         for line in self.listing.files.iter().filter(is_manifest) {
+            self.read_file(line, &mut |_, _| Ok(()))?;
             self.restore_file(into, line, &mut meter)?;
         }
         let dir = into.join(MANIFEST);

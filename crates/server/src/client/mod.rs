@@ -48,6 +48,9 @@ pub enum ClientError {
     /// The connection.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// Nobody answers there.
+    #[error("cannot connect to {0}: {1}")]
+    Connect(Endpoint, io::Error),
     /// What came is not the protocol.
     #[error("{0}")]
     Wire(#[from] esker_wire::WireError),
@@ -244,7 +247,9 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn open(target: &Connect) -> Result<Self, ClientError> {
-        Self::greet(Transport::open(&target.endpoint)?, target)
+        let stream = Transport::open(&target.endpoint);
+        let stream = stream.map_err(|e| ClientError::Connect(target.endpoint.clone(), e))?;
+        Self::greet(stream, target)
     }
 
     fn greet(stream: Transport, target: &Connect) -> Result<Self, ClientError> {

@@ -4,6 +4,7 @@
 //! **Invariants**: the modes are those of MySQL's `--ssl-mode`; `PREFERRED` and `REQUIRED` encrypt without checking who
 //! answers, `VERIFY_CA` and `VERIFY_IDENTITY` check the chain, the latter the host name as well.
 
+use std::fmt::{self, Display};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -62,6 +63,15 @@ pub(super) enum Transport {
     Tcp(TcpStream),
     Socket(UnixStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
 }
 
 impl Transport {
