@@ -11,6 +11,7 @@ use esker_types::{SqlResult, Value, errors};
 use super::{Table, bare_names, of_program, t};
 use crate::infoschema;
 use crate::infoschema::routines::{status_row, visible};
+use crate::infoschema::sys::procedures;
 use crate::session::Session;
 
 /// The kind that a word of SHOW means; None: it is no routine.
@@ -27,10 +28,12 @@ pub(super) fn create(session: &Session, kind: RoutineKind, name: &ObjectName) ->
     let context = &session.context;
     let (schema, routine) = context.full_name(name)?;
     let viewer = context.viewer();
+    let key = RoutineKey::new(kind, routine);
     let found = context
         .instance
         .catalog
-        .routine(schema, &RoutineKey::new(kind, routine))
+        .routine(schema, &key)
+        .or_else(|| procedures::find(schema, &key))
         .filter(|def| viewer.sees_routine(def))
         .ok_or_else(|| errors::does_not_exist(kind.text(), routine))?;
     let (word, create) = match kind {

@@ -1,9 +1,11 @@
-//! The views of the schema `sys`: their queries; and its one table.
+//! The views of the schema `sys`: their queries; and its one table. Its procedures are in `procedures`.
 //!
 //! Neighbours: `declared` has their columns; the session hands them to the binder like views of users, with the rights
 //! of whoever reads them.
 //! **Invariants**: a view's query has as many columns as the view (a test binds all of them); a view without a query
 //! here has no rows, because Esker does not count what it shows.
+
+pub(crate) mod procedures;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};

@@ -21,6 +21,7 @@ use super::super::set::is_plain;
 use super::environment::Environment;
 use super::machine::{Flow, Frame, Machine};
 use super::{Loaded, MAX_LOADED};
+use crate::infoschema::sys::procedures;
 use crate::program::{Destination, Formula, Program, Source, Sql, stored};
 
 /// Most programs that call each other.
@@ -275,6 +276,7 @@ impl Session {
         let key = RoutineKey::new(kind, routine);
         let catalog = &self.context.instance.catalog;
         let found = catalog.routine(schema, &key);
+        let found = found.or_else(|| procedures::find(schema, &key));
         // Whoever may not call it does not hear whether it is there.
         let (context, name) = (&self.context, (kind, schema, routine));
         context.admit_routine(&context.access, "EXECUTE", name)?;
