@@ -3,6 +3,7 @@
 //! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
 //! row sources. `system_schemas` declares the tables. Parts: `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, keys), `columns`, `view_columns` (what those of views stand for),
+//! `view_usage` (what views name),
 //! `system_objects` (the same about the system schemas), `partitions`, `partition_rows` (their sizes), `histogram`
 //! (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables, sessions, character
 //! sets), `roles`, `routines` (stored routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords,
@@ -45,6 +46,7 @@ mod traces;
 mod transactions;
 mod triggers;
 mod view_columns;
+mod view_usage;
 
 use std::sync::Arc;
 

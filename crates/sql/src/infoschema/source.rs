@@ -10,7 +10,7 @@ use esker_types::{SqlType, TypeKind, Value};
 
 use super::{
     TableSpec, Viewer, dictionary, events, mysql, performance, profiling, roles, routines,
-    tablespaces, traces,
+    tablespaces, traces, view_usage,
 };
 use crate::instance::Instance;
 use crate::session::Trace;
@@ -85,6 +85,7 @@ const INFORMATION_SCHEMA: &[&[Source]] = &[
     tablespaces::SOURCES,
     profiling::SOURCES,
     traces::SOURCES,
+    view_usage::SOURCES,
 ];
 
 /// The sources of a schema.
