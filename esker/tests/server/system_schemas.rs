@@ -302,6 +302,14 @@ fn statements_are_added_up_by_digest_and_command() {
         b.value("SELECT SUM(COUNT_BUCKET) > 5 FROM performance_schema.events_statements_histogram_global"),
         "1"
     );
+    // Of a digest what is not empty: thousands of digests have millions of buckets.
+    let buckets = "SELECT MIN(COUNT_BUCKET) > 0, MAX(BUCKET_QUANTILE), COUNT(*) < 450
+        FROM performance_schema.events_statements_histogram_by_digest WHERE DIGEST IS NOT NULL";
+    assert_eq!(b.lines(buckets), ["1|1.000000|1"]);
+    assert_eq!(
+        b.value("SELECT COUNT(*) FROM performance_schema.events_statements_histogram_global"),
+        "450"
+    );
     // effect: esker_statement_statistics
     b.run("SET GLOBAL esker_statement_statistics = OFF");
     b.run("TRUNCATE performance_schema.events_statements_summary_by_digest");
@@ -335,8 +343,34 @@ fn sys_names_who_blocks_whom() {
         a.lines(waits),
         [format!("`d`.`t`|PRIMARY|{waiter}|{blocker}|KILL {blocker}")]
     );
+    // Locks are joined by their names, and a transaction of one statement waits as well.
+    let mut d = server.connect();
+    let third = d.value("SELECT CONNECTION_ID()");
+    let also = std::thread::spawn(move || d.code("DELETE FROM d.t WHERE id = 2"));
+    eventually("two wait", || a.lines(waits).len() > 1);
+    let by_name = "SELECT w.requesting_thread_id, r.lock_status, r.lock_data, b.lock_data
+        FROM performance_schema.data_lock_waits w
+        JOIN performance_schema.data_locks r ON r.engine_lock_id = w.requesting_engine_lock_id
+        JOIN performance_schema.data_locks b ON b.engine_lock_id = w.blocking_engine_lock_id
+        WHERE w.blocking_thread_id = CONNECTION_ID() AND b.lock_status = 'GRANTED' ORDER BY 1";
+    assert_eq!(
+        a.lines(by_name),
+        [
+            format!("{waiter}|WAITING|2|2"),
+            format!("{third}|WAITING|2|2")
+        ]
+    );
+    let third_waits = format!(
+        "SELECT waiting_query, waiting_trx_rows_modified, blocking_trx_rows_modified, blocking_lock_mode
+         FROM sys.innodb_lock_waits WHERE waiting_pid = {third} AND blocking_pid = {blocker}"
+    );
+    assert_eq!(
+        a.lines(&third_waits),
+        ["DELETE FROM d.t WHERE id = 2|0|1|X,REC_NOT_GAP"]
+    );
     a.run("COMMIT");
     assert_eq!(waiting.join().expect("waiter"), None);
+    assert_eq!(also.join().expect("waiter"), None);
 }
 
 #[test]

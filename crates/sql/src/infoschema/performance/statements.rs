@@ -180,11 +180,22 @@ fn by_digest(viewer: &Viewer) -> Vec<Vec<Value>> {
     .collect()
 }
 
+/// Which buckets have rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    All,
+    /// Thousands of digests have millions of buckets, of which all but a few are empty.
+    Filled,
+}
+
 /// A row for each bucket, behind what `place` says.
-fn bucket_rows(place: &[Value], buckets: &[u64]) -> Vec<Vec<Value>> {
+fn bucket_rows(place: &[Value], buckets: &[u64], shown: Shown) -> Vec<Vec<Value>> {
     let total: u64 = buckets.iter().sum();
     let mut below = 0;
     let row = |(nth, count): (usize, &u64)| {
+        if *count == 0 && shown == Shown::Filled {
+            return None;
+        }
         below += count;
         let (low, high) = bucket_ends(nth);
         let mut row = place.to_vec();
@@ -193,15 +204,16 @@ fn bucket_rows(place: &[Value], buckets: &[u64]) -> Vec<Vec<Value>> {
             0 => 0.0,
             total => below as f64 / total as f64,
         }));
-        row
+        Some(row)
     };
-    buckets.iter().enumerate().map(row).collect()
+    buckets.iter().enumerate().filter_map(row).collect()
 }
 
 fn histogram_by_digest(viewer: &Viewer) -> Vec<Vec<Value>> {
     let all = viewer.instance.digests.all().into_iter();
     all.flat_map(|(digest, row)| {
-        bucket_rows(&[schema_of(&digest), optional(digest.hash())], &row.buckets)
+        let place = [schema_of(&digest), optional(digest.hash())];
+        bucket_rows(&place, &row.buckets, Shown::Filled)
     })
     .collect()
 }
@@ -213,7 +225,7 @@ fn histogram_global(viewer: &Viewer) -> Vec<Vec<Value>> {
             *sum += count;
         }
     }
-    bucket_rows(&[], &buckets)
+    bucket_rows(&[], &buckets, Shown::All)
 }
 
 /// The event that a command is.
