@@ -42,12 +42,12 @@ fn every_statement_is_shown_in_every_format() {
         ),
         (
             "SELECT 1 UNION SELECT id FROM t",
-            "Set operations: union",
+            "Union materialize with deduplication",
             "\"union_result\"",
         ),
         (
             "SELECT id FROM t INTERSECT SELECT 1",
-            "Set operations: intersect",
+            "Intersect materialize with deduplication",
             "\"intersect_result\"",
         ),
         (

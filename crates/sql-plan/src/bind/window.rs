@@ -294,6 +294,25 @@ fn own_function(
 }
 
 impl WindowFunc {
+    /// As EXPLAIN prints it.
+    pub fn name(&self) -> String {
+        let name = match self {
+            Self::RowNumber => "row_number",
+            Self::Rank => "rank",
+            Self::DenseRank => "dense_rank",
+            Self::PercentRank => "percent_rank",
+            Self::CumeDist => "cume_dist",
+            Self::Ntile => "ntile",
+            Self::Lag => "lag",
+            Self::Lead => "lead",
+            Self::FirstValue => "first_value",
+            Self::LastValue => "last_value",
+            Self::NthValue => "nth_value",
+            Self::Aggregate { def, .. } => def.name,
+        };
+        name.to_lowercase()
+    }
+
     /// The number of rows that a value is to a function that wants one.
     pub fn rows_of(&self, v: &esker_types::Value) -> Option<u64> {
         let least = u64::from(!matches!(self, Self::Lag | Self::Lead));

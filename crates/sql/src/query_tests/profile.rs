@@ -49,7 +49,7 @@ fn every_operator_tells_its_rows_and_loops() {
         [
             "Sort: count(0) | 2 loops=1",
             "Filter: (t.g > 2) | 2 loops=1",
-            "Group aggregate: t.g | 5 loops=1",
+            "Aggregate using temporary table | 5 loops=1",
             "Table scan on t | 50 loops=1",
         ]
     );
@@ -69,7 +69,10 @@ fn every_operator_tells_its_rows_and_loops() {
         "{lines:?}"
     );
     let lines = analyzed(&rig, "SELECT ROW_NUMBER() OVER (PARTITION BY g) FROM t");
-    assert_eq!(lines[0], "Window aggregate: 1 function(s) | 50 loops=1");
+    assert_eq!(
+        lines[0],
+        "Window aggregate: row_number() OVER (PARTITION BY t.g) | 50 loops=1"
+    );
     let lines = analyzed(
         &rig,
         "SELECT * FROM t x LEFT JOIN t y ON y.id = x.g WHERE x.id = 1000",
@@ -132,13 +135,15 @@ fn distinct_and_groups_of_subqueries_have_their_own_rows_and_loops() {
     let rig = rig();
     let lines = analyzed(&rig, "SELECT DISTINCT g % 3 m FROM t ORDER BY m LIMIT 2");
     assert!(
-        lines.iter().any(|l| l == "Deduplicate rows | 3 loops=1"),
+        lines
+            .iter()
+            .any(|l| l == "Temporary table with deduplication | 3 loops=1"),
         "{lines:?}"
     );
     let sql = "SELECT id, (SELECT MAX(y.s) FROM t y WHERE y.g = x.id) FROM t x WHERE id < 3";
     let lines = analyzed(&rig, sql);
     assert!(
-        lines.iter().any(|l| l == "Aggregate | 1 loops=3"),
+        lines.iter().any(|l| l == "Aggregate: max(y.s) | 1 loops=3"),
         "{lines:?}"
     );
 }
@@ -150,7 +155,7 @@ fn estimates_of_groups_are_not_cut_by_limit() {
         let text = rig.analyze(sql);
         let line = text
             .lines()
-            .find(|l| l.contains("Group aggregate"))
+            .find(|l| l.contains("Aggregate using"))
             .expect("it groups");
         let estimate = line.split(" rows=").nth(1).expect("it has an estimate");
         estimate.split(')').next().expect("it ends").to_owned()

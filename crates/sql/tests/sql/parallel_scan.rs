@@ -675,7 +675,7 @@ fn explain_tells_of_joins_that_are_shared_out() {
         ),
         (
             "SELECT k, COUNT(*) FROM t WHERE EXISTS (SELECT * FROM u WHERE t <=> id AND u > 3) GROUP BY k",
-            &["Group aggregate", "Filter: "],
+            &["Aggregate using temporary table", "Filter: "],
         ),
         (
             "SELECT SUM(p) FROM u LEFT JOIN t ON t = id WHERE u > 3",

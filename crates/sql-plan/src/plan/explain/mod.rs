@@ -1,6 +1,6 @@
 //! EXPLAIN: a plan as MySQL's twelve columns (here; `line` has those of one table), as a `tree` of operators, or as
 //! `json`; `operator` prints a tree as text or as a document, `document` writes documents, `text` prints expressions,
-//! `bounds` those of ranges; `parallel` is what is said of several threads.
+//! `bounds` those of ranges; `words` has MySQL's names of operators, `parallel` what is said of several threads.
 //!
 //! Neighbours: `session` answers EXPLAIN with it; the planner's structures are read, nothing is run. For
 //! EXPLAIN ANALYZE the session has run the plan, and `profile` knows what it did.
@@ -14,6 +14,7 @@ mod operator;
 mod parallel;
 mod text;
 mod tree;
+mod words;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -133,7 +133,8 @@ impl<'n> Names<'n> {
         (1..depth).fold(self.up, |at, _| at.and_then(|names| names.up))
     }
 
-    fn slot(&self, slot: u32) -> String {
+    /// What fills a slot.
+    pub fn slot(&self, slot: u32) -> String {
         self.slots.get(&slot).map_or("?".into(), Clone::clone)
     }
 

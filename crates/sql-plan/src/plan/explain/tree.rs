@@ -1,18 +1,20 @@
 //! EXPLAIN FORMAT=TREE and EXPLAIN ANALYZE: a plan as operators.
 //!
-//! Neighbours: `operator` prints them; `text` and `bounds` print expressions; `profile` measured what ran.
+//! Neighbours: `operator` prints them; `words` names some; `text` and `bounds` print expressions; `profile` measured
+//! what ran.
 //! **Invariants**: an operator stands above what it reads; `cost` is the estimated number of rows that
 //! are looked at for it and below it, `rows` the estimate of what it gives. The conditions of a scan are evaluated
 //! while its rows are decoded, so both lines have the same times.
 
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
-use esker_sql_syntax::ast::SetOp;
 
 use super::bounds;
 use super::document::{Json, Members, text};
 use super::operator::{Actual, Line};
 use super::text::Names;
-use super::{Explainee, Inner, Outside, ParallelEstimate, block_queries, first_id, scan_line};
+use super::{
+    Explainee, Inner, Outside, ParallelEstimate, block_queries, first_id, scan_line, words,
+};
 use crate::bind::{Elements, JoinType};
 use crate::expr::Expr;
 use crate::plan::block::limit_value;
@@ -132,24 +134,19 @@ impl Tree<'_> {
         let estimate = Some((plan.cost_rows, plan.rows));
         if let Some(limit) = &ops.limit {
             let most = limit_value(&limit.count).map_or(plan.rows, |n| plan.rows.min(n as f64));
-            self.line(depth, "Limit", Some((plan.cost_rows, most)), whole);
+            let text = words::set_limit(limit);
+            self.line(depth, &text, Some((plan.cost_rows, most)), whole);
             depth += 1;
         }
         if !ops.order.is_empty() {
             let stage = Some((plan, Stage::Sort));
-            let line = format!("Sort: {} key(s)", ops.order.len());
+            let line = format!("Sort: {}", words::set_order(plan, ops));
             self.line(depth, &line, estimate, stage);
             depth += 1;
         }
-        let words: Vec<&str> = ops
-            .steps
-            .iter()
-            .map(|(op, all, _)| word(*op, *all))
-            .collect();
-        let line = format!("Set operations: {}", words.join(", "));
         // Its rows are counted where nothing is done with them.
         let own = (ops.limit.is_none() && ops.order.is_empty()).then_some((plan, Stage::Root));
-        self.line(depth, &line, estimate, own);
+        self.line(depth, &words::set_operation(ops), estimate, own);
         self.query(&ops.first, depth + 1, up);
         for (_, _, query) in &ops.steps {
             self.query(query, depth + 1, up);
@@ -192,11 +189,11 @@ impl Tree<'_> {
         }
         if block.distinct {
             let own = Some((plan, Stage::Distinct));
-            self.line(depth, "Deduplicate rows", cost(rows.distinct), own);
+            self.line(depth, words::DISTINCT, cost(rows.distinct), own);
             depth += 1;
         }
         if let Some(windows) = &block.windows {
-            depth = self.windows(plan, windows, depth, cost(rows.kept));
+            depth = self.windows(plan, (windows, &names), depth, cost(rows.kept));
         }
         if let Some(having) = &block.having {
             let text = format!("Filter: {}", names.text(having));
@@ -204,13 +201,7 @@ impl Tree<'_> {
             depth += 1;
         }
         if let Some(group) = &block.group {
-            let text = match group.keys.is_empty() {
-                true => "Aggregate".to_owned(),
-                false => {
-                    let keys: Vec<String> = group.keys.iter().map(|k| names.text(k)).collect();
-                    format!("Group aggregate: {}", keys.join(", "))
-                }
-            };
+            let text = words::group(group, &names);
             self.line(depth, &text, cost(rows.grouped), Some((plan, Stage::Group)));
             depth += 1;
         }
@@ -223,19 +214,19 @@ impl Tree<'_> {
     fn windows(
         &mut self,
         plan: &QueryPlan,
-        windows: &WindowPlan,
+        (windows, names): (&WindowPlan, &Names<'_>),
         mut depth: usize,
         estimate: Estimate,
     ) -> usize {
         for (nth, sort) in windows.sorts.iter().enumerate().rev() {
-            let calls: usize = sort.windows.iter().map(|w| w.calls.len()).sum();
             let last = nth + 1 == windows.sorts.len();
             let own = last.then_some((plan, Stage::Window));
-            let text = format!("Window aggregate: {calls} function(s)");
+            let text = words::windows(windows, sort, names);
             self.line(depth, &text, estimate, own);
             depth += 1;
             if !sort.keys.is_empty() {
-                self.plain(depth, &format!("Sort: {} key(s)", sort.keys.len()));
+                let keys = words::window_order(windows, sort, names);
+                self.plain(depth, &format!("Sort: {keys}"));
                 depth += 1;
             }
         }
@@ -393,17 +384,6 @@ fn ranges_text(
     };
     let ranges = ranges.into_iter().map(text).collect();
     (over, ("ranges", Json::List(ranges)))
-}
-
-fn word(op: SetOp, all: bool) -> &'static str {
-    match (op, all) {
-        (SetOp::Union, false) => "union",
-        (SetOp::Union, true) => "union all",
-        (SetOp::Except, false) => "except",
-        (SetOp::Except, true) => "except all",
-        (SetOp::Intersect, false) => "intersect",
-        (SetOp::Intersect, true) => "intersect all",
-    }
 }
 
 fn join_text(join: &JoinPlan, names: &Names<'_>) -> String {
