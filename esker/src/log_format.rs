@@ -6,6 +6,7 @@
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use esker_sql::LogForm;
 use jiff::Timestamp;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -15,14 +16,23 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::show::json_text;
 
-/// Lines are JSON from now on.
+/// Lines are JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
+/// Warnings are written.
+static WARNINGS: AtomicBool = AtomicBool::new(true);
 
 /// Name of the field that has the text.
 pub(crate) const MESSAGE: &str = "message";
 
-pub(crate) fn use_json() {
-    JSON.store(true, Ordering::Relaxed);
+/// Lines are of this form from now on.
+pub(crate) fn use_form(form: LogForm) {
+    JSON.store(form.json, Ordering::Relaxed);
+    WARNINGS.store(form.warnings, Ordering::Relaxed);
+}
+
+/// Are lines of this level written?
+pub(crate) fn is_written(level: Level) -> bool {
+    level != Level::WARN || WARNINGS.load(Ordering::Relaxed)
 }
 
 /// Writes lines in the form that is in use.
@@ -45,6 +55,9 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        if !is_written(*event.metadata().level()) {
+            return Ok(());
+        }
         if !JSON.load(Ordering::Relaxed) {
             return self.0.format_event(context, writer, event);
         }

@@ -14,7 +14,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use crate::log_format::MESSAGE;
+use crate::log_format::{MESSAGE, is_written};
 
 /// Lines that are kept.
 const KEPT: usize = 1000;
@@ -35,11 +35,15 @@ pub(crate) struct Keeper;
 
 impl<S: Subscriber> Layer<S> for Keeper {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let level = *event.metadata().level();
+        if !is_written(level) {
+            return;
+        }
         let mut text = Text::default();
         event.record(&mut text);
         keep(LogLine {
             micros: Timestamp::now().as_microsecond(),
-            priority: priority(*event.metadata().level()),
+            priority: priority(level),
             text: text.whole(),
         });
     }

@@ -66,9 +66,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     // Data and keys are nobody else's business.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
     let config = gather(files, settings)?;
-    if config.logs_json() {
-        log_format::use_json();
-    }
+    log_format::use_form(config.log_form());
     if let Some(place) = config.log_error() {
         log::send_to(place, &config.data_dir)?;
     }
@@ -86,6 +84,7 @@ pub(crate) fn run(files: &[PathBuf], settings: &[String]) -> Result<ExitCode, St
     let hooks = Hooks {
         progress,
         reopen_logs: Arc::new(log::reopen),
+        form_log: log_format::use_form,
         recent_log: recent_log::lines,
         heap: heap::HEAP,
         ready: |address, instance: &_| announce(address, instance, &data_dir),

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use esker_sql::LogForm;
 use esker_sql::variables::Setting;
 use esker_vfs::{Env, OpenMode};
 use thiserror::Error;
@@ -156,13 +157,15 @@ impl Config {
         made.map(|setting| setting.value.as_str())
     }
 
-    /// Are the lines of the server's log JSON? As MySQL says it: by the sink that `log_error_services` names.
-    pub fn logs_json(&self) -> bool {
-        let made = self
-            .settings
-            .iter()
-            .rfind(|s| s.name == "log_error_services");
-        made.is_some_and(|setting| setting.value.contains("log_sink_json"))
+    /// What the lines of the server's log are like until variables say it.
+    pub fn log_form(&self) -> LogForm {
+        let made = |name: &str| {
+            let setting = self.settings.iter().rfind(|s| s.name == name);
+            setting.map(|setting| setting.value.as_str())
+        };
+        let services = made("log_error_services").unwrap_or("log_filter_internal");
+        let verbosity = made("log_error_verbosity").and_then(|text| text.parse().ok());
+        LogForm::of(services, verbosity.unwrap_or(2))
     }
 
     fn apply(&mut self, all: Vec<Setting>) {

@@ -92,6 +92,8 @@ pub(crate) struct Connection {
     /// Bytes not yet counted in the session's status.
     received: u64,
     sent: u64,
+    /// Bytes that are counted and not sent.
+    ahead: u64,
     /// Nothing runs: the client's next command is awaited.
     idle: Arc<AtomicBool>,
     watcher: Watcher,
@@ -127,7 +129,7 @@ impl Connection {
             }
             None => self.frames.bytes(),
         };
-        self.sent += rest.len() as u64;
+        self.sent += (rest.len() as u64).saturating_sub(std::mem::take(&mut self.ahead));
         while !rest.is_empty() {
             let taken = match self.stream.write_now(rest) {
                 Some(taken) => taken,
@@ -149,6 +151,23 @@ impl Connection {
     /// Counts what was sent for the session's status.
     pub(crate) fn count_sent(&mut self, session: &Session) {
         session.count(Counter::BytesSent, std::mem::take(&mut self.sent));
+    }
+
+    /// Counts what has come and gone.
+    fn count_traffic(&mut self, session: &Session) {
+        session.count(Counter::BytesReceived, std::mem::take(&mut self.received));
+        self.count_sent(session);
+    }
+
+    /// Counts what a statement's answer is, before it has left: what is told of the statement then is all of it.
+    pub(crate) fn count_answer(&mut self, session: &Session) {
+        self.count_sent(session);
+        // How many bytes become of it by compression is not known yet.
+        if self.compression.is_none() {
+            let waiting = self.frames.bytes().len() as u64;
+            session.count(Counter::BytesSent, waiting.saturating_sub(self.ahead));
+            self.ahead = self.ahead.max(waiting);
+        }
     }
 
     /// Gives the login exchange its time, and `more` for a wait that is not the client's fault.

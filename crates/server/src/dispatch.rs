@@ -349,6 +349,7 @@ async fn statements(
                 reply::rows(conn, session, &rows, outcome.depends_on).await?
             }
         };
+        conn.count_answer(session);
         if failed || !session.start_next() {
             return Ok(());
         }

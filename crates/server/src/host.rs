@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use esker_sql::replica::Reception;
-use esker_sql::{Host, Instance, LogLine};
+use esker_sql::{Host, Instance, LogForm, LogLine};
 use esker_vfs::Env;
 use tokio::sync::Notify;
 
-use crate::listener::{RecentLog, ReopenLogs, Shared};
+use crate::listener::{FormLog, RecentLog, ReopenLogs, Shared};
 use crate::replica;
 use crate::tls_state::Tls;
 
@@ -35,6 +35,7 @@ pub(crate) fn on_hangup(instance: &Instance) {
 pub(crate) struct ServerHost {
     pub(crate) stop: Stop,
     pub(crate) reopen_logs: ReopenLogs,
+    pub(crate) form_log: FormLog,
     pub(crate) recent_log: RecentLog,
     pub(crate) data_dir: PathBuf,
     /// Not a strong reference: what connections share holds the instance, and the instance this.
@@ -49,6 +50,10 @@ impl Host for ServerHost {
 
     fn reopen_logs(&self) -> Result<(), String> {
         (self.reopen_logs)()
+    }
+
+    fn form_log(&self, form: LogForm) {
+        (self.form_log)(form);
     }
 
     fn recent_log(&self) -> Vec<LogLine> {

@@ -53,4 +53,4 @@ mod watch;
 mod worker;
 
 pub use config::{Config, ConfigError};
-pub use listener::{Hooks, RecentLog, ReopenLogs, StartError, run, validate};
+pub use listener::{FormLog, Hooks, RecentLog, ReopenLogs, StartError, run, validate};

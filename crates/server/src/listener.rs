@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use esker_sql::accounts::{Account, Plugin};
 use esker_sql::infoschema::measured_files;
 use esker_sql::variables::Setting;
-use esker_sql::{Instance, InstanceConfig, LogLine, Starting};
+use esker_sql::{Instance, InstanceConfig, LogForm, LogLine, Starting};
 use esker_types::SqlError;
 use esker_vfs::{Env, Heap, OpenMode};
 use thiserror::Error;
@@ -127,6 +127,9 @@ impl Shared {
 /// Opens the files of the server's log anew.
 pub type ReopenLogs = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
+/// Lines of the server's log are of this form from now on.
+pub type FormLog = fn(LogForm);
+
 /// The last lines of the server's log, the oldest first.
 pub type RecentLog = fn() -> Vec<LogLine>;
 
@@ -136,6 +139,8 @@ pub struct Hooks<R: FnOnce(SocketAddr, &Instance)> {
     pub progress: OnProgress,
     /// Called at SIGHUP and FLUSH LOGS.
     pub reopen_logs: ReopenLogs,
+    /// Called at the start, and after SET GLOBAL of what says how the log is.
+    pub form_log: FormLog,
     /// Called for `performance_schema.error_log`.
     pub recent_log: RecentLog,
     /// The heap of the process.
@@ -363,6 +368,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     let Hooks {
         progress,
         reopen_logs,
+        form_log,
         recent_log,
         ready,
         heap: _,
@@ -393,6 +399,7 @@ async fn serve<R: FnOnce(SocketAddr, &Instance)>(
     let host = ServerHost {
         stop: stop_wish,
         reopen_logs,
+        form_log,
         recent_log,
         data_dir: config.data_dir.clone(),
         shared: Arc::downgrade(&shared),

@@ -56,9 +56,21 @@ impl Refusals {
         if left_out > 0 {
             tracing::warn!("{left_out} more refused logins are not listed");
         }
-        let (code, text) = (error.code, error.message.escape_debug());
+        let (code, text) = (error.code, on_one_line(&error.message));
         tracing::warn!("refused a login from {peer}: {text} ({code})");
     }
+}
+
+/// A message with a client's words in it, so that it cannot look like other lines; quotes stay as they are.
+fn on_one_line(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for character in message.chars() {
+        match character {
+            '\'' | '"' => line.push(character),
+            _ => line.extend(character.escape_debug()),
+        }
+    }
+    line
 }
 
 #[cfg(test)]
@@ -73,5 +85,14 @@ mod tests {
         assert_eq!(told, [0; MOST_LINES as usize]);
         assert_eq!(state.admit(begin + WINDOW), Some(90));
         assert_eq!(state.admit(begin + WINDOW), Some(0));
+    }
+
+    #[test]
+    fn a_clients_words_make_no_lines() {
+        let told = on_one_line("Access denied for user 'a\n2026 INFO \u{1b}[2J\\'@\"h\"");
+        assert_eq!(
+            told,
+            r#"Access denied for user 'a\n2026 INFO \u{1b}[2J\\'@"h""#
+        );
     }
 }

@@ -190,6 +190,11 @@ impl Counts {
         slot.store(slot.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
+    /// What one of them has come to.
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize].load(Ordering::Relaxed)
+    }
+
     /// Takes all of `other`'s counts; whoever calls is alone in writing either.
     pub(crate) fn absorb(&self, other: &Self) {
         for (mine, theirs) in self.0.iter().zip(&other.0) {

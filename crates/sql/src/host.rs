@@ -33,6 +33,30 @@ pub struct LogLine {
     pub text: String,
 }
 
+/// What the lines of the error log look like, and which there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogForm {
+    /// Each is an object of JSON.
+    pub json: bool,
+    /// Those of [`LogPriority::Warning`] are among them.
+    pub warnings: bool,
+}
+
+impl LogForm {
+    /// As `log_error_services` and `log_error_verbosity` say it. The latter is what the filter goes by, and no
+    /// verbosity leaves out what the server says of itself, which MySQL calls System.
+    pub fn of(services: &str, verbosity: u64) -> Self {
+        let names = |name: &str| {
+            let mut all = services.split([';', ',']);
+            all.any(|service| service.trim().eq_ignore_ascii_case(name))
+        };
+        Self {
+            json: names("log_sink_json"),
+            warnings: verbosity > 1 || !names("log_filter_internal"),
+        }
+    }
+}
+
 /// The process.
 pub trait Host: Send + Sync {
     /// Ends the server as SIGTERM does. `by` is the account, for the log.
@@ -43,6 +67,9 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// What the system says; the log goes on in the file it had.
     fn reopen_logs(&self) -> Result<(), String>;
+
+    /// Lines of the error log are of this form from now on.
+    fn form_log(&self, form: LogForm);
 
     /// The last lines of the error log, the oldest first.
     fn recent_log(&self) -> Vec<LogLine>;

@@ -360,6 +360,7 @@ impl Instance {
     /// From now on the process that statements like SHUTDOWN ask is there.
     pub fn serve_for(&self, host: Box<dyn Host>) {
         self.host_slot.set(host);
+        self.apply_log_form();
     }
 
     /// The process around the database, if a server runs.

@@ -8,10 +8,10 @@
 //! programs, compiled) · [`session`] (one client), `counts` (what it has done, in numbers) · [`replica`] (replication
 //! channels), [`applier`] (transactions of other servers) · [`infoschema`] (of the tables that `system_schemas`
 //! declares), `show` (what clients ask about) · `scheduler` (runs events) · `statements` (statistics), `throttle`
-//! (pauses for others), `querylog` (slow and general log), `logtable` (the same as tables), `audit` (audit log) ·
-//! `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the process around), `persisted`
-//! (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`: everything behind the sockets) ·
-//! `query_tests` (tests that need every floor), `testing` (sessions for tests).
+//! (pauses for others), `querylog` (slow and general log), `slowlog` (what the slow one says), `logtable` (both as
+//! tables), `audit` (audit log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the
+//! process around), `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`:
+//! everything behind the sockets) · `query_tests` (tests that need every floor), `testing` (sessions for tests).
 
 pub mod applier;
 mod audit;
@@ -36,6 +36,7 @@ mod scheduler;
 mod schema;
 pub mod session;
 mod show;
+mod slowlog;
 mod statements;
 mod system_schemas;
 #[cfg(test)]
@@ -49,7 +50,7 @@ pub use esker_sql_catalog::result::{
     ColumnMeta, InfoText, Mode, OkInfo, Outcome, OutcomeKind, RowSink, Step, WaitFor, meta_flag,
 };
 pub use esker_sql_catalog::{accounts, variables};
-pub use host::{Host, LogLine, LogPriority};
+pub use host::{Host, LogForm, LogLine, LogPriority};
 pub use instance::{
     HashPassword, Instance, InstanceConfig, PasswordHashing, SALT_BYTES, Starting, VerifyPassword,
     check_settings,

@@ -1,8 +1,8 @@
 //! The slow query log and the general log: statements in MySQL's format, in files, in tables or in both.
 //!
 //! Neighbours: `session` writes an entry where a command begins (general) or has taken long (slow); `instance` carries
-//! the variables over; FLUSH LOGS opens the files anew; `logtable` keeps the rows of tables; `audit` has a file of its
-//! own kind.
+//! the variables over; FLUSH LOGS opens the files anew; `slowlog` has the entries of the slow log, `logtable` keeps the
+//! rows of tables; `audit` has a file of its own kind.
 //! **Invariants**
 //! - A log that is off costs a statement one load.
 //! - Statements that name passwords are written with their literals taken out.
@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use crate::logtable::{Field, LogTable};
+use crate::slowlog::IndexThrottle;
 
 /// Statements with these words may hold a password, words with an error in them, too.
 const SECRET_WORDS: [&str; 4] = ["identif", "passw", "pasw", "master_user"];
@@ -156,13 +157,21 @@ pub(crate) fn place(data_dir: &Path, name: &str, others: &[OtherFile]) -> Place 
 pub(crate) struct QueryLogs {
     pub(crate) slow: QueryLog,
     pub(crate) general: QueryLog,
+    /// `log_slow_extra`.
+    pub(crate) slow_extra: AtomicBool,
+    pub(crate) index_throttle: IndexThrottle,
 }
 
 impl QueryLogs {
     /// Both logs of the server with this data directory, off.
     pub(crate) fn new(data_dir: &Path) -> Self {
         let [general, slow] = TABLE_FILES.map(|name| QueryLog::new(data_dir.join(name)));
-        Self { slow, general }
+        Self {
+            slow,
+            general,
+            slow_extra: AtomicBool::new(false),
+            index_throttle: IndexThrottle::default(),
+        }
     }
 }
 
@@ -332,14 +341,16 @@ pub(crate) trait Entry {
 pub(crate) struct Whose<'a> {
     pub(crate) user: &'a str,
     pub(crate) host: &'a str,
+    /// Without the port; empty where there is none.
+    pub(crate) address: &'a str,
     pub(crate) connection: u64,
     pub(crate) server_id: u64,
 }
 
 impl Whose<'_> {
     /// As the column user_host has it.
-    fn account(&self) -> String {
-        format!("{0}[{0}] @ {1} []", self.user, self.host)
+    pub(crate) fn account(&self) -> String {
+        format!("{0}[{0}] @ {1} [{2}]", self.user, self.host, self.address)
     }
 }
 
@@ -369,65 +380,9 @@ pub(crate) fn moment(micros: i64) -> String {
 }
 
 /// A moment as a column of a table has it, in UTC.
-fn instant(micros: i64) -> String {
+pub(crate) fn instant(micros: i64) -> String {
     let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::UNIX_EPOCH);
     moment.strftime("%Y-%m-%d %H:%M:%S%.6f").to_string()
-}
-
-/// What the slow query log says of a statement.
-pub(crate) struct SlowEntry<'a> {
-    pub(crate) ended: i64,
-    pub(crate) whose: Whose<'a>,
-    pub(crate) query_micros: i64,
-    pub(crate) lock_micros: u64,
-    pub(crate) rows_sent: u64,
-    pub(crate) rows_examined: u64,
-    pub(crate) database: Option<&'a str>,
-    pub(crate) text: &'a str,
-}
-
-impl SlowEntry<'_> {
-    /// The statement without its end.
-    fn statement(&self) -> &str {
-        self.text.trim_end().trim_end_matches(';')
-    }
-}
-
-impl Entry for SlowEntry<'_> {
-    fn print(&self) -> String {
-        let seconds = |micros: u64| micros as f64 / 1e6;
-        let database = self
-            .database
-            .map_or_else(String::new, |name| format!("use {name};\n"));
-        format!(
-            "# Time: {}\n# User@Host: {}  Id: {:>5}\n\
-             # Query_time: {:.6}  Lock_time: {:.6} Rows_sent: {}  Rows_examined: {}\n{database}SET timestamp={};\n{};\n",
-            moment(self.ended),
-            self.whose.account(),
-            self.whose.connection,
-            seconds(self.query_micros.max(0) as u64),
-            seconds(self.lock_micros),
-            self.rows_sent,
-            self.rows_examined,
-            (self.ended - self.query_micros) / 1_000_000,
-            self.statement(),
-        )
-    }
-
-    fn row(&self) -> Vec<Field<'_>> {
-        vec![
-            Field::text(instant(self.ended - self.query_micros)),
-            Field::text(self.whose.account()),
-            Field::Number(self.query_micros.max(0) as u64),
-            Field::Number(self.lock_micros),
-            Field::Number(self.rows_sent),
-            Field::Number(self.rows_examined),
-            Field::text(self.database.unwrap_or_default()),
-            Field::Number(self.whose.server_id),
-            Field::text(self.statement()),
-            Field::Number(self.whose.connection),
-        ]
-    }
 }
 
 /// What the general log says of a command.
@@ -516,36 +471,21 @@ mod tests {
 
     #[test]
     fn entries_are_those_of_mysql() {
-        let entry = SlowEntry {
-            ended: 1_700_000_001_500_000,
-            whose: Whose {
-                user: "app",
-                host: "localhost",
-                connection: 8,
-                server_id: 1,
-            },
-            query_micros: 1_250_000,
-            lock_micros: 500,
-            rows_sent: 3,
-            rows_examined: 40,
-            database: Some("shop"),
-            text: "SELECT 1;",
-        };
-        let expected = "# Time: 2023-11-14T22:13:21.500000Z\n# User@Host: app[app] @ localhost []  Id:     8\n\
-                        # Query_time: 1.250000  Lock_time: 0.000500 Rows_sent: 3  Rows_examined: 40\nuse shop;\n\
-                        SET timestamp=1700000000;\nSELECT 1;\n";
-        assert_eq!(entry.print(), expected);
         let entry = GeneralEntry {
             begun: 1_700_000_000_000_000,
             whose: Whose {
+                user: "app",
+                host: "localhost",
+                address: "",
                 connection: 12,
-                ..entry.whose
+                server_id: 1,
             },
             command: "Query",
             text: "SELECT 2",
         };
         let line = entry.print();
         assert_eq!(line, "2023-11-14T22:13:20.000000Z\t   12 Query\tSELECT 2\n");
+        assert_eq!(entry.whose.account(), "app[app] @ localhost []");
     }
 
     #[test]

@@ -183,6 +183,7 @@ const LAWS: &[Law] = &[
                 "printer",
                 "program",
                 "querylog",
+                "slowlog",
                 "system_schemas",
                 "textfile",
                 "throttle",

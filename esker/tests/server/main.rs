@@ -61,6 +61,7 @@ mod rust_driver;
 mod server_backup;
 mod settings;
 mod shell;
+mod slow_log;
 mod spatial;
 mod spill;
 mod statements;

@@ -520,7 +520,7 @@ fn logs_of_statements_are_tables_where_one_wants_them() {
     c.run("SELECT 'first', \"a \\\"quoted\\\"\nline, and a comma\"");
     assert_eq!(
         logged(&mut c, "first"),
-        ["root[root] @ localhost []|1|1|Query|1"]
+        ["root[root] @ localhost [127.0.0.1]|1|1|Query|1"]
     );
     let argument = "SELECT argument = 'SELECT \\'first\\', \"a \\\\\"quoted\\\\\"\nline, and a comma\"' \
                     FROM mysql.general_log WHERE argument LIKE 'SELECT _first%'";
@@ -537,7 +537,7 @@ fn logs_of_statements_are_tables_where_one_wants_them() {
                WHERE sql_text LIKE '%slow one%'";
     assert_eq!(
         c.lines(row),
-        ["root[root] @ localhost []|1|00:00:00.000000|1|0|d|1|1"]
+        ["root[root] @ localhost [127.0.0.1]|1|00:00:00.000000|1|0|d|1|1"]
     );
     assert_eq!(file("slow.log"), "");
 
@@ -585,7 +585,7 @@ fn slow_statements_and_all_statements_are_logged() {
     let mut lines = entry.lines().skip(1);
     assert_eq!(
         lines.next().map(|line| line.split("Id:").next()),
-        Some(Some("# User@Host: root[root] @ localhost []  "))
+        Some(Some("# User@Host: root[root] @ localhost [127.0.0.1]  "))
     );
     let figures = lines.next().expect("figures");
     let time = figures.split_whitespace().nth(2).expect("a time");

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use esker_sql::accounts::Identity;
-use esker_sql::{ClientInfo, Counter, Session};
+use esker_sql::{ClientInfo, Session};
 use esker_types::collation::Collation;
 use esker_types::{SqlError, errors};
 use esker_wire::constants::cap;
@@ -46,6 +46,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
     let entered = match admit(&shared, peer, door) {
         Ok(entered) => entered,
         Err(e) => {
+            tell_refusal(&shared, peer, &e);
             conn.put_error(&e);
             // The client may be gone already; nothing to do then.
             let _ = timeout(GOODBYE, conn.flush()).await;
@@ -111,6 +112,7 @@ fn begin_connection(shared: &Arc<Shared>, socket: Socket) -> Connection {
         write_timeout: LOGIN_WRITE_TIMEOUT,
         received: 0,
         sent: 0,
+        ahead: 0,
         idle: Arc::default(),
         watcher: Watcher::default(),
     }
@@ -347,10 +349,12 @@ async fn greet(
 async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<(), Gone> {
     let shared = conn.shared.clone();
     let mut silence = Silence::new();
+    conn.count_traffic(session);
     while !shared.is_stopping() {
         let idle = session.idle_timeout();
         conn.idle.store(true, Ordering::Relaxed);
         let next = conn.command(session, idle, &mut silence).await?;
+        conn.count_traffic(session);
         if let Next::Dump(stream) = next {
             // It is no command that runs: the end of the server does not wait for it, nor does a commit.
             conn.write_timeout = session.net_write_timeout();
@@ -376,8 +380,7 @@ async fn serve_commands(conn: &mut Connection, session: &mut Session) -> Result<
         if is_last || session.is_released() {
             return Ok(());
         }
-        session.count(Counter::BytesReceived, std::mem::take(&mut conn.received));
-        session.count(Counter::BytesSent, std::mem::take(&mut conn.sent));
+        conn.count_traffic(session);
     }
     Ok(())
 }

@@ -42,6 +42,7 @@ impl Running {
             let hooks = Hooks {
                 progress: Box::new(|_| ()),
                 reopen_logs: Arc::new(|| Ok(())),
+                form_log: |_| (),
                 recent_log: Vec::new,
                 heap: Heap::UNKNOWN,
                 ready: move |address, _: &Instance| tell.send(address).expect("the test waits"),

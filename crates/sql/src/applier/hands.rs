@@ -20,6 +20,7 @@ use super::shared::Shared;
 use super::source_tables::{SourceSession, SourceTables};
 use crate::instance::Instance;
 use crate::session::listed::SYSTEM_USER;
+use crate::session::registry::REPLICA_WORKER;
 use crate::session::{ClientInfo, Session, in_line_before};
 
 /// Sessions of a worker.
@@ -75,7 +76,7 @@ impl Hand {
         let client = ClientInfo {
             user: SYSTEM_USER.to_owned(),
             peer: String::new(),
-            thread: "thread/sql/replica_worker",
+            thread: REPLICA_WORKER,
             ..ClientInfo::inside(id, Account::root(Vec::new()))
         };
         let mut session = Session::new(shared.instance.clone(), client);

@@ -322,8 +322,8 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
         return Err(fail(&not_in_row_format(), Some(&query)));
     }
     let done = match &shared.settings.checks_user {
-        None => session.apply_text(query.text),
-        Some(account) => session.apply_text_as(account, query.text),
+        None => session.apply_statement(query.text),
+        Some(account) => session.apply_statement_as(account, query.text),
     };
     done.map_err(|e| fail(&e, Some(&query)))
 }

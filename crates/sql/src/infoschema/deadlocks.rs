@@ -1,7 +1,8 @@
 //! The last deadlocks: who waited for whom, with statements and keys.
 //!
 //! Neighbours: the engine tells of each while its members still wait; `locks` says what a lock is in words; SHOW ENGINE
-//! INNODB STATUS shows the last one, `information_schema.ESKER_DEADLOCKS` all that are kept.
+//! INNODB STATUS shows the last one, `information_schema.ESKER_DEADLOCKS` all that are kept; with
+//! `innodb_print_all_deadlocks` the server's log has each.
 //! **Invariants**: at most [`KEPT`] are kept, each with statements of at most [`MAX_STATEMENT`] bytes; noting one takes
 //! no lock of rows.
 
@@ -110,6 +111,11 @@ impl Instance {
             members,
             victim: deadlock.victim,
         });
+        if self.variable_is_on("innodb_print_all_deadlocks")
+            && let Some(text) = latest_deadlock(self)
+        {
+            tracing::warn!("deadlock:\n{text}");
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use esker_engine::FlushPolicy;
 
 use super::Instance;
+use crate::host::LogForm;
 use crate::querylog::Outputs;
 
 impl Instance {
@@ -70,14 +71,27 @@ impl Instance {
                 &self.variable_text(file),
             );
         }
+        let extra = self.variable_is_on("log_slow_extra");
+        self.query_logs.slow_extra.store(extra, Ordering::Relaxed);
         self.audit.switch(
             self.variable_is_on("esker_audit_log"),
             &self.variable_text("esker_audit_log_events"),
             &self.data_dir,
             &self.variable_text("esker_audit_log_file"),
         );
+        self.apply_log_form();
         let pipelining = self.variable_is_on("esker_flush_pipelining");
         self.flush_pipelining.store(pipelining, Ordering::Relaxed);
+    }
+
+    /// Has the server's log say what the variables ask for: once there is a server, and after SET GLOBAL.
+    pub(crate) fn apply_log_form(&self) {
+        let Some(host) = self.host() else { return };
+        let verbosity = self.variable_u64("log_error_verbosity");
+        host.form_log(LogForm::of(
+            &self.variable_text("log_error_services"),
+            verbosity,
+        ));
     }
 
     /// The variable partial_revokes: with it names of databases in grants are literal.

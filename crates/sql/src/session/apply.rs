@@ -320,16 +320,27 @@ impl Session {
         self.finish_statement()
     }
 
+    /// The same for a statement of a source, which may be slow.
+    ///
+    /// # Errors
+    /// The statement's.
+    pub(crate) fn apply_statement(&mut self, sql: &[u8]) -> SqlResult<()> {
+        self.apply_text(sql)?;
+        // One that fails says so itself.
+        self.note_slow(self.context.instance.now_micros());
+        Ok(())
+    }
+
     /// The same with the rights of an account.
     ///
     /// # Errors
     /// 1449: there is none; the statement's.
-    pub(crate) fn apply_text_as(
+    pub(crate) fn apply_statement_as(
         &mut self,
         account: &(String, String),
         sql: &[u8],
     ) -> SqlResult<()> {
-        self.acting_as(account, |session| session.apply_text(sql))
+        self.acting_as(account, |session| session.apply_statement(sql))
     }
 
     /// May an account set what comes with statements?

@@ -44,13 +44,24 @@ impl SessionContext {
     /// KILL of another session (or this one).
     fn kill_session(&self, id: u64, connection: bool) -> SqlResult<()> {
         let target = self.instance.registry.find_to_kill(id)?;
-        if !target.is_of(&self.user) {
+        let is_own = target.is_of(&self.user);
+        if !is_own {
             let not_owner =
                 |_| SqlError::new(1095, "HY000", format!("You are not owner of thread {id}"));
             self.require_any(&["SUPER", "CONNECTION_ADMIN"])
                 .map_err(not_owner)?;
         }
-        match connection && id != self.process.id {
+        let ends_other = connection && id != self.process.id;
+        // Whoever ends the statements of its own sessions, as clients do at their timeouts, fills no log with it.
+        if ends_other || !is_own {
+            let what = if connection { "KILL" } else { "KILL QUERY" };
+            let (user, peer) = (target.detail().user, &target.peer);
+            tracing::info!(
+                "{what} {id} (user {user:?} from {peer}) by {}",
+                self.account.name()
+            );
+        }
+        match ends_other {
             true => target.cut_off(),
             false => target.kill(connection),
         }

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use esker_sql_syntax::digest::digest_text;
@@ -17,7 +18,8 @@ use esker_types::SqlError;
 use super::Session;
 use super::plans::{AsIsHasher, PlanKey, hash_of};
 use crate::counts::Counter;
-use crate::querylog::{self, GeneralEntry, SlowEntry, Whose};
+use crate::querylog::{self, GeneralEntry, Whose};
+use crate::slowlog::{Before, Extra, LeftOut, SlowEntry};
 use crate::statements::{Digest, Measured, beginning};
 
 /// Digests that a session keeps.
@@ -46,6 +48,8 @@ pub(super) struct Measure {
     text: String,
     known: HashMap<u64, Arc<Digest>, AsIsHasher>,
     generation: u64,
+    /// What had been counted when the statement began, if the slow query log asks.
+    before: Option<Box<Before>>,
 }
 
 impl Measure {
@@ -112,44 +116,103 @@ impl Session {
         Whose {
             user: &self.context.user,
             host: &self.context.host,
+            address: self.context.process.address(),
             connection: self.context.process.id,
             server_id: self.context.instance.variable_u64("server_id"),
         }
     }
 
+    /// A statement begins, of which the slow query log may want to say what it has counted.
+    pub(super) fn note_before(&mut self) {
+        let logs = &self.context.instance.query_logs;
+        let wanted = logs.slow.is_on() && logs.slow_extra.load(Ordering::Relaxed);
+        let counts = &self.context.process.counts;
+        self.measure.before = wanted.then(|| Box::new(Before::of(counts)));
+    }
+
     /// Does a statement that has taken so long count as slow? One that reads a table without an index may, however
     /// quick it was.
     pub(super) fn is_slow(&self, taken: i64) -> bool {
-        let globals = &self.context.instance.globals;
-        let is_slow = taken > self.vars.slow_after_micros
-            || self.no_index_used && globals.named("log_queries_not_using_indexes").is_on();
+        let is_slow = taken > self.vars.slow_after_micros || self.wants_an_index();
         let examined = self.measure.current.as_ref().map_or(0, |m| m.examined);
         is_slow && examined >= self.vars.slow_from_rows
     }
 
-    /// The slow query log's entry of a statement that has taken so long, while it is measured still.
-    pub(super) fn log_slow(&self, now: i64, taken: i64) {
-        let instance = &self.context.instance;
-        let log = &instance.query_logs.slow;
+    /// Is it one of those that `log_queries_not_using_indexes` is about?
+    fn wants_an_index(&self) -> bool {
+        let globals = &self.context.instance.globals;
+        self.no_index_used && globals.named("log_queries_not_using_indexes").is_on()
+    }
+
+    /// Is the statement logged, slow as it is?
+    fn goes_into_slow_log(&self) -> bool {
+        let globals = &self.context.instance.globals;
         let command = self.measure.current.as_ref().map(|m| m.command);
         let is_left_out = command.is_some_and(is_administrative)
-            && !instance.globals.named("log_slow_admin_statements").is_on();
-        if !log.is_on() || is_left_out {
+            && !globals.named("log_slow_admin_statements").is_on();
+        let is_replicated = self.context.process.is_applier()
+            && !globals.named("log_slow_replica_statements").is_on();
+        self.context.instance.query_logs.slow.is_on() && !is_left_out && !is_replicated
+    }
+
+    /// The slow query log's entry of a statement that has taken so long, while it is measured still.
+    pub(super) fn log_slow(&self, now: i64, taken: i64) {
+        if !self.goes_into_slow_log() {
             return;
         }
-        let info = self.context.process.detail().info.unwrap_or_default();
+        let instance = &self.context.instance;
+        let logs = &instance.query_logs;
         let measured = self.measure.current.as_ref();
+        let lock_micros = measured.map_or(0, |m| m.lock_wait.as_micros() as u64);
+        if self.wants_an_index() {
+            let limit = instance.variable_u64("log_throttle_queries_not_using_indexes");
+            let verdict = logs.index_throttle.admit(limit, now, (taken, lock_micros));
+            if let Some(left_out) = verdict.left_out {
+                self.log_left_out(now, &left_out);
+            }
+            if !verdict.logs {
+                return;
+            }
+        }
+        let info = self.context.process.detail().info.unwrap_or_default();
+        let error = measured.and_then(|m| m.error.as_ref());
+        let error = error.map(|(code, message)| (*code, message.len()));
+        let before = self.measure.before.as_deref();
+        let counts = &self.context.process.counts;
         let entry = SlowEntry {
             ended: now,
             whose: self.whose(),
             query_micros: taken,
-            lock_micros: measured.map_or(0, |m| m.lock_wait.as_micros() as u64),
+            lock_micros,
             rows_sent: measured.map_or(0, |m| m.sent),
             rows_examined: measured.map_or(0, |m| m.examined),
             database: self.context.database.as_deref(),
             text: &querylog::without_secrets(&info, self.vars.sql_mode),
+            extra: before.map(|before| Extra::since(before, counts, error)),
         };
-        log.write(&instance.env, &entry);
+        logs.slow.write(&instance.env, &entry);
+    }
+
+    /// The slow query log's entry of statements that it has left out.
+    fn log_left_out(&self, now: i64, left_out: &LeftOut) {
+        let instance = &self.context.instance;
+        let entry = SlowEntry {
+            ended: now,
+            whose: Whose {
+                user: "",
+                host: "",
+                address: "",
+                ..self.whose()
+            },
+            query_micros: left_out.query_micros,
+            lock_micros: left_out.lock_micros,
+            rows_sent: 0,
+            rows_examined: 0,
+            database: None,
+            text: &left_out.text(),
+            extra: None,
+        };
+        instance.query_logs.slow.write(&instance.env, &entry);
     }
 
     /// A statement begins that is known by the key of its plan.

@@ -37,6 +37,10 @@ const MODULES: [&str; 19] = [
 const OPERATORS: usize = 14;
 /// The two of them, the quotes of a phrase, that may be the same.
 const QUOTES: (usize, usize) = (10, 11);
+/// Services of the error log that write.
+const SINKS: [&str; 2] = ["log_sink_internal", "log_sink_json"];
+/// The one that leaves lines out.
+pub(crate) const LOG_FILTER: &str = "log_filter_internal";
 /// Largest number of a message.
 const MAX_MESSAGE: u32 = 999_999;
 
@@ -69,7 +73,10 @@ pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<(
             check_tracked(text)?;
             true
         }
-        "log_error_suppression_list" => text.is_empty() || text.split(',').all(is_message),
+        "log_error_services" => is_pipeline(text),
+        "log_error_suppression_list" => {
+            text.is_empty() || text.split(',').map(str::trim).all(is_message)
+        }
         _ => true,
     };
     match is_fine {
@@ -121,6 +128,23 @@ fn names_counters(text: &str, session: &dyn SessionInfo) -> SqlResult<bool> {
         }
     }
     Ok(false)
+}
+
+/// Services of the error log, each once and a sink behind the filters: there are no others, and there is no log without
+/// one.
+fn is_pipeline(text: &str) -> bool {
+    let text = text.trim_end();
+    let text = text.strip_suffix([';', ',']).unwrap_or(text);
+    let named: Vec<String> = text
+        .split([';', ','])
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    let is_sink = |name: &String| SINKS.contains(&name.as_str());
+    let is_known = |name: &String| is_sink(name) || name == LOG_FILTER;
+    let is_first = |(nth, name): (usize, &String)| !named[..nth].contains(name);
+    named.iter().all(is_known)
+        && named.iter().enumerate().all(is_first)
+        && named.last().is_some_and(is_sink)
 }
 
 /// A message of the error log: its number, `MY-` and its number, or its symbol.
@@ -175,6 +199,23 @@ mod tests {
         ] {
             let found = names_counters(text, &NoSession);
             assert_eq!(found.expect("nothing ends it"), is_fine, "{text}");
+        }
+        for (text, is_fine) in [
+            ("log_filter_internal; log_sink_internal", true),
+            (
+                "log_sink_json, LOG_FILTER_INTERNAL;log_sink_internal; ",
+                true,
+            ),
+            ("log_sink_json", true),
+            ("", false),
+            ("log_filter_internal", false),
+            ("log_sink_json; log_filter_internal", false),
+            ("log_sink_json; log_sink_json", false),
+            ("log_filter_internal log_sink_json", false),
+            ("; log_sink_json", false),
+            ("log_sink_none", false),
+        ] {
+            assert_eq!(is_pipeline(text), is_fine, "{text}");
         }
         for (text, is_fine) in [
             ("ER_STARTUP", true),

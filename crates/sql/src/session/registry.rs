@@ -70,6 +70,9 @@ impl Connection {
     }
 }
 
+/// What performance_schema calls the threads that apply what a source has logged.
+pub(crate) const REPLICA_WORKER: &str = "thread/sql/replica_worker";
+
 /// What the process list shows of a session; shared between it and everybody who asks.
 pub struct Process {
     /// Connection id.
@@ -164,6 +167,18 @@ impl Process {
     /// Host as accounts see it.
     pub fn host(&self) -> &str {
         &self.connection.host
+    }
+
+    /// The address of its client without the port; empty where it has none.
+    pub(crate) fn address(&self) -> &str {
+        self.peer
+            .rsplit_once(':')
+            .map_or("", |(address, _)| address)
+    }
+
+    /// Does it run what another server has logged?
+    pub(crate) fn is_applier(&self) -> bool {
+        self.connection.thread == REPLICA_WORKER
     }
 
     /// Its last statements, and sums by command.

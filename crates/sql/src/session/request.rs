@@ -223,8 +223,8 @@ impl Session {
         }
     }
 
-    /// A statement of the client has ended.
-    fn note_slow(&mut self, now: i64) {
+    /// A statement of the client, or of a source, has ended.
+    pub(super) fn note_slow(&mut self, now: i64) {
         // What its last step has read.
         self.count_accesses();
         let taken = now - self.context.process.since_micros();
@@ -247,20 +247,21 @@ impl Session {
         let now = self.context.instance.now_micros();
         self.context.statement_micros.set(now);
         self.context.process.begin(now, command, text);
+        self.note_before();
         self.log_command(now, command, text);
     }
 
     pub(super) fn end_command(&mut self) {
         let now = self.context.instance.now_micros();
-        self.note_slow(now);
         let spilled = self.temp.take_counts().unwrap_or_default();
-        self.end_measure(now, spilled.tables, spilled.merge_passes);
-        self.context.process.idle(now, self.in_transaction());
         if spilled.files > 0 {
             self.count(Counter::CreatedTmpFiles, spilled.files);
             self.count(Counter::CreatedTmpDiskTables, spilled.tables);
             self.count(Counter::SortMergePasses, spilled.merge_passes);
         }
+        self.note_slow(now);
+        self.end_measure(now, spilled.tables, spilled.merge_passes);
+        self.context.process.idle(now, self.in_transaction());
     }
 
     /// Does another statement of the request follow the one that has just ended?
@@ -291,6 +292,7 @@ impl Session {
                 self.no_index_used = false;
                 self.context.pace.set_deadline(None);
                 self.end_measure(now, 0, 0);
+                self.note_before();
                 self.context.statement_micros.set(now);
                 self.context.renew_rights();
                 true

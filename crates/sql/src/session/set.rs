@@ -23,7 +23,7 @@ use super::Session;
 use super::names::session_variable;
 
 /// Global variables that switch parts of the engine on and off.
-const SWITCHES: [&str; 14] = [
+const SWITCHES: [&str; 17] = [
     "esker_async_commit",
     "esker_audit_log",
     "esker_audit_log_events",
@@ -35,7 +35,10 @@ const SWITCHES: [&str; 14] = [
     "esker_verify_metadata_answers",
     "general_log",
     "general_log_file",
+    "log_error_services",
+    "log_error_verbosity",
     "log_output",
+    "log_slow_extra",
     "slow_query_log",
     "slow_query_log_file",
 ];

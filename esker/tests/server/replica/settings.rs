@@ -43,6 +43,34 @@ fn what_is_applied_is_logged_if_it_is_to() {
 }
 
 #[test]
+fn what_is_applied_is_slow_if_that_is_wanted() {
+    // effect: log_slow_replica_statements, log_slow_slave_statements
+    let settings = [
+        ("--log-slow-replica-statements=ON", true),
+        ("--log-slow-replica-statements=OFF", false),
+        ("--log-slow-slave-statements=ON", true),
+    ];
+    for (setting, logged) in settings {
+        let dir = tempfile::tempdir().expect("folder");
+        let source = source(dir.path());
+        let more = ["--slow-query-log=ON", "--long-query-time=0", setting];
+        let replica = replica_of(&source, dir.path(), &more);
+        source.connect().run("CREATE TABLE d.applied (a INT)");
+        follow(&mut source.connect(), &mut replica.connect());
+        let file = dir.path().join("replica/data/slow.log");
+        let has_it = || {
+            let log = std::fs::read_to_string(&file).expect("the log");
+            log.contains("CREATE TABLE d.applied (a INT)")
+        };
+        match logged {
+            // It is written when the transaction can be seen already.
+            true => eventually("it is logged", has_it),
+            false => assert!(!has_it()),
+        }
+    }
+}
+
+#[test]
 fn relay_logs_have_their_names_and_sizes() {
     let dir = tempfile::tempdir().expect("folder");
     let source = source(dir.path());
