@@ -58,16 +58,30 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     if let Some(until) = &options.until {
         until.is_behind(set.micros(), &gtids)?;
     }
+    let is_free = || {
+        let entries = options.to.read_dir();
+        entries.map_or(true, |mut entries| entries.next().is_none())
+    };
+    let was_free = is_free();
     let mut bar = ByteBar::new("restore");
     let restored = set.restore(&options.to, &mut |progress| {
         bar.show(progress);
         Ok(())
     });
     drop(bar);
-    restored.map_err(|e| e.to_string())?;
+    restored.map_err(|e| match was_free && !is_free() {
+        true => format!(
+            "{e}; what is in {} is not complete, remove it before you try again",
+            options.to.display()
+        ),
+        false => e.to_string(),
+    })?;
     let mut text = describe(&set);
     if let Some((files, from)) = log {
-        let ran = go_on(options, &files, from)?;
+        let ran = go_on(options, &files, from).map_err(|e| {
+            let to = options.to.display();
+            format!("{e}; {to} has what was run before")
+        })?;
         text += &format!("{} transactions of the binary log\n", ran.transactions);
         gtids.union(&ran.gtids);
     }
@@ -105,7 +119,7 @@ fn go_on(options: &Options, files: &[PathBuf], from: u64) -> Result<replay::Ran,
     let ran = replay::run(&options.to, files, from, until)?;
     if let (Some(Until::Gtid(gtid)), false) = (until, ran.reached) {
         return Err(format!(
-            "{gtid} is not in the binary log behind the backup; everything that is there was run"
+            "{gtid} is not in the binary log behind the backup, of which all was run"
         ));
     }
     Ok(ran)
