@@ -16,6 +16,7 @@ use super::partial_revokes::Grantor;
 use super::{Session, SessionContext};
 use crate::binlog::AccountEvent;
 use crate::infoschema;
+use crate::infoschema::sys::procedures;
 
 impl Session {
     /// GRANT and REVOKE.
@@ -260,10 +261,12 @@ impl SessionContext {
     fn check_granted_exists(&self, asked: &Asked, scope: &GrantScope) -> SqlResult<()> {
         let catalog = &self.instance.catalog;
         if let GrantScope::Routine(kind, schema, name) = scope {
-            let found = catalog.routine(schema, &RoutineKey::new(*kind, name));
-            return match found {
-                Some(_) => Ok(()),
-                None => Err(errors::does_not_exist(kind.text(), name)),
+            let key = RoutineKey::new(*kind, name);
+            let is_there = catalog.routine(schema, &key).is_some()
+                || procedures::is_of_sys(*kind, schema, name);
+            return match is_there {
+                true => Ok(()),
+                false => Err(errors::does_not_exist(kind.text(), name)),
             };
         }
         let GrantScope::Table(schema, table) = scope else {

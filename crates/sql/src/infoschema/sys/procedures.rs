@@ -1,13 +1,14 @@
 //! The procedures of the schema `sys`.
 //!
-//! Neighbours: CALL and SHOW CREATE PROCEDURE look here for what the catalog does not have; bodies are compiled and run
-//! like those of users, with the rights of whoever calls. The file beside has them in words of our own.
+//! Neighbours: CALL, GRANT and SHOW CREATE PROCEDURE look here for what the catalog does not have; bodies are compiled
+//! and run like those of users, with the rights of whoever calls. The file beside has them in words of our own.
 //! **Invariant**: every procedure can be compiled (a script calls each); names are those of MySQL.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use esker_sql_catalog::catalog::{ProgramSettings, RoutineDef, RoutineKey};
+use esker_types::func;
 use esker_types::program::{DataAccess, RoutineKind};
 
 /// What their comment says.
@@ -31,6 +32,16 @@ pub(crate) fn find(schema: &str, key: &RoutineKey) -> Option<Arc<RoutineDef>> {
         .get(key)
         .filter(|_| schema.eq_ignore_ascii_case("sys"));
     found.cloned()
+}
+
+/// Is there such a procedure of `sys`, or such a function, which are built in?
+pub(crate) fn is_of_sys(kind: RoutineKind, schema: &str, name: &str) -> bool {
+    let is_function = || func::lookup(&format!("sys.{}", name.to_ascii_lowercase())).is_some();
+    schema.eq_ignore_ascii_case("sys")
+        && match kind {
+            RoutineKind::Procedure => PROCEDURES.contains_key(&RoutineKey::new(kind, name)),
+            RoutineKind::Function => is_function(),
+        }
 }
 
 fn define(name: &str, parameters: &str, body: &str) -> RoutineDef {
