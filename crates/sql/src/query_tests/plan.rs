@@ -480,7 +480,7 @@ fn a_tree_names_operators_conditions_and_estimates() {
     let text = tree("SELECT b, COUNT(DISTINCT n) c FROM t WHERE a = 3 GROUP BY b HAVING c > 1");
     for part in [
         "-> Filter: (count(distinct t.n) > 1)",
-        "-> Group aggregate: count(distinct t.n)",
+        "-> Aggregate using temporary table",
         "lookup on t using ab (a=3)",
     ] {
         assert!(text.contains(part), "{part} in {text}");
