@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use esker_sql::PasswordHashing;
 use esker_sql::accounts::policy::Transport;
-use esker_sql::accounts::{Account, Identity, Plugin};
+use esker_sql::accounts::{Account, Identity, Origin, Plugin};
 use esker_types::{SqlError, errors};
 use esker_wire::auth;
 use esker_wire::constants::cap;
@@ -137,7 +137,9 @@ async fn prove(
     proof: Proof,
     host: &str,
 ) -> Result<Result<Account, SqlError>, Gone> {
-    let found = shared.instance.accounts().find(&proof.user, host);
+    let ip = conn.stream.ip();
+    let origin = Origin { name: host, ip };
+    let found = shared.instance.accounts().find(&proof.user, origin);
     let plugin = found.as_ref().map_or(Plugin::CachingSha2, |a| a.plugin);
     let name = plugin_name(plugin);
     let mut challenge = proof.challenge;

@@ -25,8 +25,8 @@ const LOCALHOST: &str = "localhost";
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// One end of a pair inside the server: who is behind the other end has come from elsewhere.
-    Inside(UnixStream),
+    /// One end of a pair inside the server: who is behind the other end has come from elsewhere, from this address.
+    Inside(UnixStream, Option<IpAddr>),
 }
 
 /// The other end.
@@ -69,14 +69,23 @@ impl Socket {
     pub(crate) fn send_at_once(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
-            Self::Unix(_) | Self::Inside(_) => Ok(()),
+            Self::Unix(_) | Self::Inside(..) => Ok(()),
+        }
+    }
+
+    /// The address of the other end; a Unix socket has none.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => Some(stream.peer_addr().ok()?.ip()),
+            Self::Inside(_, ip) => *ip,
+            Self::Unix(_) => None,
         }
     }
 
     /// Who has opened the other end of a Unix socket, by the operating system's number.
     pub(crate) fn peer_uid(&self) -> Option<u32> {
         match self {
-            Self::Tcp(_) | Self::Inside(_) => None,
+            Self::Tcp(_) | Self::Inside(..) => None,
             Self::Unix(stream) => Some(stream.peer_cred().ok()?.uid()),
         }
     }
@@ -85,7 +94,7 @@ impl Socket {
     pub(crate) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write(data),
-            Self::Unix(stream) | Self::Inside(stream) => stream.try_write(data),
+            Self::Unix(stream) | Self::Inside(stream, _) => stream.try_write(data),
         }
     }
 
@@ -102,7 +111,7 @@ impl Socket {
         let peek = || Ok(recv(self, &mut [0_u8; 1], RecvFlags::PEEK)?.1);
         let peeked = match self {
             Self::Tcp(stream) => stream.async_io(Interest::READABLE, peek).await,
-            Self::Unix(stream) | Self::Inside(stream) => {
+            Self::Unix(stream) | Self::Inside(stream, _) => {
                 stream.async_io(Interest::READABLE, peek).await
             }
         };
@@ -116,7 +125,7 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) | Self::Inside(stream) => stream.as_fd(),
+            Self::Unix(stream) | Self::Inside(stream, _) => stream.as_fd(),
         }
     }
 }
@@ -129,7 +138,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Unix(stream) | Self::Inside(stream, _) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -142,21 +151,21 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, data),
-            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_write(cx, data),
+            Self::Unix(stream) | Self::Inside(stream, _) => Pin::new(stream).poll_write(cx, data),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) | Self::Inside(stream, _) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) | Self::Inside(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) | Self::Inside(stream, _) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! **Invariant**: the upgrade happens before anything secret is sent.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -54,7 +55,12 @@ impl Stream {
 
     /// May a password be sent in the clear? On a Unix socket nobody listens.
     pub(crate) fn is_private(&self) -> bool {
-        self.is_tls() || matches!(self, Self::Plain(Socket::Unix(_) | Socket::Inside(_)))
+        self.is_tls() || matches!(self, Self::Plain(Socket::Unix(_) | Socket::Inside(..)))
+    }
+
+    /// The address of the other end; a Unix socket has none.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        self.socket().and_then(Socket::ip)
     }
 
     /// Who has opened the other end of a Unix socket, by the operating system's number.

@@ -430,3 +430,30 @@ fn require_refuses_a_clear_connection() {
         root.run("DROP USER a");
     }
 }
+
+#[test]
+fn hosts_are_addresses_networks_and_patterns() {
+    let (server, _dir) = server();
+    let mut root = server.connect();
+    // Of those that fit, the account is the first.
+    let by_rank = [
+        "127.0.0.1",
+        "127.0.0.0/24",
+        "127.0.0.0/255.255.255.0",
+        "localhost",
+        "127.0.0.%",
+        "127.%",
+        "%.1",
+        "%",
+        "",
+    ];
+    for host in by_rank.iter().rev() {
+        root.run(&format!("CREATE USER u@'{host}'"));
+        let mut u = login(&server, "u", "").expect("login");
+        assert_eq!(u.value("SELECT CURRENT_USER()"), format!("u@{host}"));
+    }
+    for host in ["127.0.0.1/8", "128.0.0.0/8", "::1", "10.%"] {
+        root.run(&format!("CREATE USER v@'{host}'"));
+        assert_eq!(code(&server, "v", ""), 1045, "{host}");
+    }
+}

@@ -63,7 +63,7 @@ fn enter_by(
     let (ours, theirs) = UnixStream::pair()?;
     theirs.set_nonblocking(true)?;
     let theirs = tokio::net::UnixStream::from_std(theirs)?;
-    listener::spawn(shared, Socket::Inside(theirs), peer, door);
+    listener::spawn(shared, Socket::Inside(theirs, peer.ip()), peer, door);
     Client::over(ours, &who.user, &who.password)
 }
 

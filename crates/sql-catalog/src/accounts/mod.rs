@@ -2,15 +2,17 @@
 //!
 //! Parts: this file has accounts and their list · `privileges` (sets of them) · `access` (all that a session may do) ·
 //! `restrictions` (partial revokes) · `roles` with `graphml` (roles as a document) · `policy` (password life, limits)
-//! and `usage` (what of them is used) · `record` with `fields`, `attribute` and `old_record` (accounts as bytes) ·
-//! `store` (the file). Neighbours: the server's login asks [`Accounts::find`]; account statements change them through
-//! `session`, which checks the right to do so. **Invariants**: the list is read without locks; an account's stored
-//! secret never appears in an error or a log; the most specific host pattern wins, as MySQL sorts them.
+//! and `usage` (what of them is used) · `hosts` (where they log in from) · `record` with `fields`, `attribute` and
+//! `old_record` (accounts as bytes) · `store` (the file). Neighbours: the server's login asks [`Accounts::find`];
+//! account statements change them through `session`, which checks the right to do so. **Invariants**: the list is read
+//! without locks; an account's stored secret never appears in an error or a log; the most special host wins, as MySQL
+//! sorts them.
 
 mod access;
 pub mod attribute;
 mod fields;
 pub mod graphml;
+mod hosts;
 mod old_record;
 mod pattern;
 pub mod policy;
@@ -29,6 +31,7 @@ use esker_types::program::RoutineKind;
 use parking_lot::{Mutex, MutexGuard};
 
 pub use access::Access;
+pub use hosts::Origin;
 use policy::Policy;
 pub use privileges::{PRIVILEGES, Privileges};
 pub use restrictions::Restrictions;
@@ -339,12 +342,9 @@ impl Accounts {
 
     /// Replaces the list (after it is durable).
     pub fn replace(&self, mut list: Vec<Account>) {
-        // MySQL's order: literal hosts before patterns, longer prefixes first, named users first.
+        // MySQL's order; of the same host, named users first.
         list.sort_by(|a, b| {
-            let rank = |x: &Account| {
-                let wild = x.host.find(['%', '_']).unwrap_or(usize::MAX);
-                (std::cmp::Reverse(wild), x.user.is_empty())
-            };
+            let rank = |x: &Account| (hosts::rank(&x.host), x.user.is_empty());
             rank(a).cmp(&rank(b)).then_with(|| a.user.cmp(&b.user))
         });
         self.usages.adopt(&list);
@@ -402,11 +402,11 @@ impl Accounts {
         self.list.load_full()
     }
 
-    /// The account that `user` coming from `host` logs in as.
-    pub fn find(&self, user: &str, host: &str) -> Option<Account> {
+    /// The account that `user` logs in as from there.
+    pub fn find(&self, user: &str, origin: Origin<'_>) -> Option<Account> {
         let list = self.list.load();
         list.iter()
-            .find(|a| (a.user.is_empty() || a.user == user) && host_matches(&a.host, host))
+            .find(|a| (a.user.is_empty() || a.user == user) && hosts::matches(&a.host, origin))
             .cloned()
     }
 
@@ -427,63 +427,28 @@ impl Accounts {
     }
 }
 
-/// Does a host pattern match? `localhost`, `127.0.0.1` and `::1` are the same place for clients
-/// that come over loopback TCP.
-fn host_matches(pattern: &str, host: &str) -> bool {
-    if host == "localhost" && ["127.0.0.1", "::1", "localhost"].contains(&pattern) {
-        return true;
-    }
-    like(
-        pattern.to_ascii_lowercase().as_bytes(),
-        host.to_ascii_lowercase().as_bytes(),
-    )
-}
-
-/// `%` any run, `_` any one byte. Linear with one backtrack point.
-fn like(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    let mut restart: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'%') => {
-                restart = Some((p, t));
-                p += 1;
-            }
-            Some(&c) if c == b'_' || c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match restart {
-                Some((star, from)) => {
-                    restart = Some((star, from + 1));
-                    p = star + 1;
-                    t = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|&c| c == b'%')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_most_specific_host_wins() {
+    fn the_most_special_host_wins() {
         let accounts = Accounts::default();
         accounts.replace(vec![
             Account::named("u", "%"),
             Account::named("u", "10.%"),
             Account::named("u", "10.1.2.3"),
         ]);
-        let found = |host| accounts.find("u", host).unwrap().host;
+        let find = |user, name: &str| {
+            let ip = name.parse().ok();
+            accounts.find(user, Origin { name, ip })
+        };
+        let found = |name| find("u", name).unwrap().host;
         assert_eq!(found("10.1.2.3"), "10.1.2.3");
         assert_eq!(found("10.9.9.9"), "10.%");
         assert_eq!(found("192.168.0.1"), "%");
         assert_eq!(found("localhost"), "%");
-        assert!(accounts.find("v", "10.1.2.3").is_none());
+        assert!(find("v", "10.1.2.3").is_none());
     }
 
     #[test]
@@ -508,14 +473,5 @@ mod tests {
         assert_eq!(Access::of(&a).global(), Privileges::GRANT);
         a.change_grant(&GrantScope::Global, Privileges::NONE, true, false);
         assert!(a.grants.is_empty());
-    }
-
-    #[test]
-    fn patterns() {
-        assert!(like(b"%", b""));
-        assert!(like(b"10.%.3", b"10.1.2.3"));
-        assert!(!like(b"10.%.3", b"10.1.2.4"));
-        assert!(like(b"h_st", b"host"));
-        assert!(!like(b"", b"x"));
     }
 }
