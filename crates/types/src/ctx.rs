@@ -260,6 +260,10 @@ pub trait SessionInfo {
     fn may_make(&self, _bytes: usize) -> SqlResult<()> {
         Ok(())
     }
+    /// May errors name this table and its columns, though no statement names it?
+    fn may_hear_of(&self, _schema: &str, _table: &str) -> bool {
+        true
+    }
     /// Bounds on regular expressions.
     fn regexp_limits(&self) -> RegexpLimits {
         RegexpLimits::default()

@@ -1,5 +1,6 @@
 //! Privileges: GRANT and REVOKE on a running server.
 
+mod hidden;
 mod roles;
 
 use esker_server::client::Client;

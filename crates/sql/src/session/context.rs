@@ -420,6 +420,11 @@ impl SessionInfo for SessionContext {
         let (name, mut all) = (lower(name), self.attributes.iter());
         all.find(|(n, _)| lower(n) == name)?.1.clone()
     }
+    fn may_hear_of(&self, schema: &str, table: &str) -> bool {
+        self.access
+            .on_table(schema, table)
+            .meets(Privileges::ON_TABLE)
+    }
     fn killed(&self) -> bool {
         self.process.is_killed() || self.pace.is_late()
     }

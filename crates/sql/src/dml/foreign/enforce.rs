@@ -14,10 +14,10 @@ use std::ops::Bound;
 
 use esker_engine::scan::KeySpan;
 use esker_engine::{Direction, Isolation, LockMode, SavepointId, Txn, View};
-use esker_sql_catalog::catalog::{IndexDef, ReferentialAction, TableDef, TableId};
+use esker_sql_catalog::catalog::{ForeignKeyDef, IndexDef, ReferentialAction, TableDef, TableId};
 use esker_sql_catalog::codec::{KeyRange, RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_types::{EvalCtx, SqlResult, ValueRef};
+use esker_types::{EvalCtx, SqlError, SqlResult, ValueRef};
 
 use super::child::{ChildChange, generated, patched};
 use super::plan::{ForeignKeyPlan, ParentLink};
@@ -130,6 +130,18 @@ impl<'e> Enforcer<'e> {
         self.writer.txn
     }
 
+    /// 1452; it says nothing of a parent that the account has no privilege on.
+    fn no_parent(&self, child: &TableDef, key: &ForeignKeyDef) -> SqlError {
+        let (schema, name) = &key.parent;
+        no_parent(child, key, self.ctx.session.may_hear_of(schema, name))
+    }
+
+    /// 1451; it says nothing of a child that the account has no privilege on.
+    fn has_children(&self, child: &TableDef, key: &ForeignKeyDef) -> SqlError {
+        let is_told = self.ctx.session.may_hear_of(&child.schema, &child.name);
+        has_children(child, key, is_told)
+    }
+
     /// 1452 unless a row that has been written has its parents; with the version `before` it, only those that it did
     /// not have then.
     pub(in crate::dml) fn check_parents(
@@ -164,7 +176,7 @@ impl<'e> Enforcer<'e> {
                 continue;
             }
             if !self.has_parent(link, &row)? {
-                return Err(no_parent(&node.table, node.key(link.key)).into());
+                return Err(self.no_parent(&node.table, node.key(link.key)).into());
             }
         }
         Ok(())
@@ -346,7 +358,7 @@ impl<'e> Enforcer<'e> {
         let is_refused = !action.changes_children() || (!deletes && chain.updates(child.id));
         if is_refused {
             return match self.has_locked(child, link.index, &prefix, Some(chain))? {
-                true => Err(has_children(child, key).into()),
+                true => Err(self.has_children(child, key).into()),
                 false => Ok(()),
             };
         }
@@ -427,7 +439,7 @@ impl<'e> Enforcer<'e> {
             return Ok(());
         }
         let Some(values) = change.values(action, child) else {
-            return Err(has_children(child, node.key(link.key)).into());
+            return Err(self.has_children(child, node.key(link.key)).into());
         };
         let becomes = patched(child, &stored, &link.columns, &values)?;
         let becomes = generated(node.exprs(self.ctx)?, child, self.ctx, becomes)?;

@@ -28,26 +28,29 @@ pub(in crate::dml) use enforce::{Enforcer, RowAt};
 pub(crate) use new_keys::{NewKeys, Seen};
 pub(crate) use plan::{ForeignKeyPlan, Lookup, Relative, RowEffects};
 
-/// The constraint as errors name it.
-fn constraint(child: &TableDef, key: &ForeignKeyDef) -> String {
+/// The constraint as errors name it; nothing for whom it may not be told to.
+fn constraint(child: &TableDef, key: &ForeignKeyDef, is_told: bool) -> String {
+    if !is_told {
+        return String::new();
+    }
     let (schema, table) = (quoted(&child.schema), quoted(&child.name));
-    format!("({schema}.{table}, {})", key.text(child))
+    format!(" ({schema}.{table}, {})", key.text(child))
 }
 
 /// 1452.
-pub(crate) fn no_parent(child: &TableDef, key: &ForeignKeyDef) -> SqlError {
+pub(crate) fn no_parent(child: &TableDef, key: &ForeignKeyDef, is_told: bool) -> SqlError {
     let text = format!(
-        "Cannot add or update a child row: a foreign key constraint fails {}",
-        constraint(child, key)
+        "Cannot add or update a child row: a foreign key constraint fails{}",
+        constraint(child, key, is_told)
     );
     SqlError::new(1452, "23000", text)
 }
 
 /// 1451.
-fn has_children(child: &TableDef, key: &ForeignKeyDef) -> SqlError {
+fn has_children(child: &TableDef, key: &ForeignKeyDef, is_told: bool) -> SqlError {
     let text = format!(
-        "Cannot delete or update a parent row: a foreign key constraint fails {}",
-        constraint(child, key)
+        "Cannot delete or update a parent row: a foreign key constraint fails{}",
+        constraint(child, key, is_told)
     );
     SqlError::new(1451, "23000", text)
 }

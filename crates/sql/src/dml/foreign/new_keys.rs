@@ -93,7 +93,7 @@ impl<'n> NewKeys<'n> {
                 }
             };
             if !has_parent {
-                return Err(no_parent(child, &child.foreign_keys[link.key]));
+                return Err(no_parent(child, &child.foreign_keys[link.key], true));
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl<'n> NewKeys<'n> {
                 false => seen,
             };
             if reader.has(&own.tree, key_of(own, &was, &columns)?)? {
-                return Err(no_parent(child, key));
+                return Err(no_parent(child, key, true));
             }
         }
         Ok(())

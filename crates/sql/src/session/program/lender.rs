@@ -93,6 +93,9 @@ impl SessionInfo for Lender<'_, '_> {
     fn pause(&self, time: Duration) {
         self.ask(|c| c.pause(time));
     }
+    fn may_hear_of(&self, schema: &str, table: &str) -> bool {
+        self.ask(|c| c.may_hear_of(schema, table))
+    }
     fn go_on(&self, bytes: usize) -> SqlResult<()> {
         self.ask(|c| c.go_on(bytes))
     }
