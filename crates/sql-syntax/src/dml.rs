@@ -72,7 +72,7 @@ impl Parser<'_> {
             };
         }
         insert.columns_given = true;
-        insert.columns = self.list(|p| Ok(p.column_ref()?.name))?;
+        insert.columns = self.list(Self::column_ref)?;
         self.expect(Tok::RParen)
     }
 
@@ -94,7 +94,7 @@ impl Parser<'_> {
             if !insert.columns_given {
                 let set = self.list(Self::assignment)?;
                 for Assignment { column, value } in set {
-                    insert.columns.push(column.name);
+                    insert.columns.push(column);
                     row.push(value);
                 }
                 insert.columns_given = true;

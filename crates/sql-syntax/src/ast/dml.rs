@@ -31,7 +31,7 @@ pub struct Insert {
     /// PARTITION (…).
     pub partitions: Vec<Ident>,
     /// Column list; empty when not given or given as `()`, which is the same.
-    pub columns: Vec<Ident>,
+    pub columns: Vec<ColumnRef>,
     /// A column list was written, possibly `()`.
     pub columns_given: bool,
     /// Rows.

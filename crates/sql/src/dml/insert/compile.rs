@@ -21,6 +21,7 @@ use crate::dml::Beside;
 use crate::dml::change::{Assignment, RowChanger};
 use crate::dml::exprs::{TableExprs, generated_value};
 use crate::dml::foreign::{ForeignKeyPlan, RowEffects};
+use crate::dml::target::assigned_column;
 use crate::dml::through_view::InsertTarget;
 
 impl CompiledInsert {
@@ -34,7 +35,7 @@ impl CompiledInsert {
             Insert { on_duplicate, .. } if !on_duplicate.is_empty() => Need::InsertOrUpdate,
             _ => Need::Insert,
         };
-        let listed: Vec<&ast::Ident> = insert.columns.iter().collect();
+        let listed: Vec<&ast::Ident> = insert.columns.iter().map(|c| &c.name).collect();
         let listed = (insert.columns_given || has_no_values(insert)).then_some(&*listed);
         let target = InsertTarget::bind(env, need, &insert.table, "INSERT", listed)?;
         let table = target.table.clone();
@@ -202,11 +203,9 @@ fn target_columns(target: &InsertTarget, insert: &Insert) -> SqlResult<Vec<usize
     }
     let table = &target.named;
     let mut columns = Vec::with_capacity(insert.columns.len());
-    for name in &insert.columns {
-        let col = table
-            .column_index(&name.text)
-            .or_else(|| table.rowid_column().filter(|_| name.is("_rowid")))
-            .ok_or_else(|| errors::unknown_column(&name.text, "field list"))?;
+    for column in &insert.columns {
+        let rowid = table.rowid_column().filter(|_| column.name.is("_rowid"));
+        let col = assigned_column(table, column, &table.name).or_else(|e| rowid.ok_or(e))?;
         if columns.contains(&col) {
             let text = format!("Column '{}' specified twice", table.columns[col].name);
             return Err(SqlError::new(1110, "42000", text));
@@ -326,7 +325,7 @@ pub(in crate::dml) fn compile_cell(
 }
 
 /// Names and types of the columns of the new row, under the name that it has: `AS new(a, b)` renames the listed columns
-/// in their order.
+/// in their order. Those that are not listed have no name.
 ///
 /// # Errors
 /// 1066: it is the table's own name. 1353, 1060: wrong columns.
@@ -350,12 +349,14 @@ fn new_row(
         }
     }
     let column = |(at, c): (usize, &esker_sql_catalog::catalog::ColumnDef)| {
-        let place = listed.iter().position(|&l| l == at);
-        let name = place.and_then(|p| alias.columns.get(p));
-        (
-            name.map_or_else(|| c.name.clone(), |n| (&*n.text).into()),
-            c.ty.clone(),
-        )
+        let name = match listed.iter().position(|&l| l == at) {
+            Some(place) => match alias.columns.get(place) {
+                Some(name) => (&*name.text).into(),
+                None => c.name.clone(),
+            },
+            None => Arc::from(""),
+        };
+        (name, c.ty.clone())
     };
     Ok(table.columns.iter().enumerate().map(column).collect())
 }
@@ -383,21 +384,13 @@ fn compile_changer(
             // The new row's columns are the table's.
             scope.tables[1].restricted = scope.tables[0].restricted.clone();
         }
-        // A bare name is the table's column; the new row's only where the table has no such column.
-        let shadowed: Vec<bool> = columns
-            .iter()
-            .map(|(name, _)| table.column_index(name).is_some())
-            .collect();
-        scope
-            .names
-            .retain(|at| at.table == 0 || !shadowed[at.column]);
     }
     if let Some(source) = source {
         source::add_tables(&mut scope, source, 2 * width);
     }
     let mut assignments = Vec::with_capacity(insert.on_duplicate.len());
     for assignment in &insert.on_duplicate {
-        let col = crate::dml::target::assigned_column(table, &assignment.column, &table.name)?;
+        let col = assigned_column(table, &assignment.column, &table.name)?;
         target.admit(env, Need::Update, (&[col], true))?;
         let cell = compile_cell(env, &scope, table, col, &assignment.value)?;
         assignments.push(Assignment { col, cell });
