@@ -145,6 +145,8 @@ impl RootExec {
                 if let (Some(profile), Some(start)) = (&env.states.profile, start) {
                     begin_stages(profile, plan, block, start.elapsed());
                 }
+            } else if let (Some(profile), false) = (&env.states.profile, order.is_empty()) {
+                profile.begin(plan, Stage::Sort, Duration::ZERO);
             }
             if !order.is_empty() && (self.tail.left > 0 || count_all) {
                 let mut sort = || self.sort(plan, order, limit.is_some(), env);
