@@ -12,7 +12,7 @@ use std::fmt::Display;
 use crate::cast::{to_decimal, to_f64, to_int, to_u64, truncated};
 use crate::collation::Collation;
 use crate::ctx::{EvalCtx, SqlMode};
-use crate::decimal::{Decimal, DecimalOverflow, MAX_PRECISION, MAX_SCALE};
+use crate::decimal::{Decimal, DecimalOverflow, MAX_DIGITS, MAX_PRECISION, MAX_SCALE};
 use crate::error::{SqlError, SqlResult};
 use crate::sqltype::{NOT_FIXED_DECIMALS, SqlType, TypeKind};
 use crate::value::Value;
@@ -123,6 +123,7 @@ fn domain(ty: &SqlType) -> Domain {
 /// Digits of an operand in decimal arithmetic.
 fn precision(ty: &SqlType) -> u32 {
     let fraction = u32::from(ty.decimals);
+    let most = most_digits(scale(ty));
     let digits = match ty.kind {
         TypeKind::Date => 8,
         TypeKind::Time => 7 + fraction,
@@ -130,7 +131,15 @@ fn precision(ty: &SqlType) -> u32 {
         _ if domain(ty) == Domain::Int && !ty.is_unsigned() => ty.length.saturating_sub(1),
         _ => ty.length,
     };
-    digits.clamp(1, MAX_PRECISION)
+    digits.clamp(1, most)
+}
+
+/// A literal with more decimals than a column has, and what is computed from it, may have more digits as well.
+fn most_digits(scale: u8) -> u32 {
+    match scale > MAX_SCALE {
+        true => MAX_DIGITS,
+        false => MAX_PRECISION,
+    }
 }
 
 /// Decimals of an operand in decimal arithmetic; those of a literal may be more than a column has, and more than
@@ -272,7 +281,7 @@ fn decimal_type(op: BinOp, a: &SqlType, b: &SqlType, facts: &ArithFacts) -> SqlT
             (int + 1 + u32::from(sa.max(sb)), sa.max(sb))
         }
     };
-    let most = MAX_PRECISION.max(u32::from(scale));
+    let most = most_digits(scale);
     let digits = digits.clamp(u32::from(scale).max(1), most);
     let both_unsigned = a.is_unsigned() && b.is_unsigned();
     // A remainder has the dividend's sign; an unsigned type shows one digit more.

@@ -35,6 +35,8 @@ pub const MAX_SCALE: u8 = 30;
 const WORD_DIGITS: u32 = 9;
 /// Words in MySQL's buffer.
 const WORDS: u32 = 9;
+/// Most digits of an intermediate result.
+pub const MAX_DIGITS: u32 = WORDS * WORD_DIGITS;
 
 /// An exact decimal number.
 #[derive(Clone, Copy)]
@@ -97,7 +99,7 @@ impl Decimal {
 
     /// The largest number of DECIMAL(`precision`, `scale`), or the smallest.
     pub fn max_for(precision: u32, scale: u8, negative: bool) -> Self {
-        debug_assert!(precision <= WORDS * WORD_DIGITS && u32::from(scale) <= precision);
+        debug_assert!(precision <= MAX_DIGITS && u32::from(scale) <= precision);
         let mut mag = wide::from_u128(1);
         let over = wide::mul_pow10(&mut mag, precision);
         debug_assert!(!over);
