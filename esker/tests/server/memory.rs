@@ -358,6 +358,42 @@ fn rows_that_will_be_changed_go_to_disk() {
     assert_eq!(tell(), "10 20 1 10");
 }
 
+#[test]
+fn a_delete_keeps_the_keys_alone_of_large_rows() {
+    let (server, _dir) = server(&[]);
+    let mut c = server.connect();
+    c.run(
+        "CREATE TABLE d.large (id INT PRIMARY KEY, s LONGTEXT, k INT, KEY (k)); \
+         CREATE TABLE d.gone (id INT)",
+    );
+    for id in 1..=120 {
+        c.run(&format!(
+            "INSERT INTO d.large VALUES ({id}, REPEAT('abcdefgh', 40000), {id} % 7)"
+        ));
+    }
+    let on_disk = "SELECT VARIABLE_VALUE FROM performance_schema.session_status \
+                   WHERE VARIABLE_NAME = 'Created_tmp_disk_tables'";
+    let before = c.value(on_disk);
+    c.run("DELETE FROM d.large WHERE k <> 3 ORDER BY k LIMIT 100");
+    c.run(
+        "CREATE TRIGGER d.g AFTER DELETE ON d.large FOR EACH ROW INSERT INTO d.gone VALUES (OLD.id)",
+    );
+    c.run("DELETE FROM d.large WHERE id BETWEEN 10 AND 100");
+    assert_eq!(c.value(on_disk), before);
+    let left = c.lines("SELECT COUNT(*) FROM d.large UNION ALL SELECT COUNT(*) FROM d.gone");
+    let sum: u32 = left
+        .iter()
+        .map(|n| n.parse::<u32>().expect("a number"))
+        .sum();
+    assert_eq!(
+        (
+            sum,
+            c.value("SELECT COUNT(*) FROM d.large FORCE INDEX (k) WHERE k >= 0")
+        ),
+        (20, left[0].clone())
+    );
+}
+
 /// Rows of an INSERT whose keys come in no order: `count` from the `from`th on.
 fn scattered_rows(from: u64, count: u64) -> String {
     let rows = (from..from + count).map(|n| format!("({}, {n})", scattered(n)));

@@ -141,7 +141,8 @@ impl CompiledDelete {
             search: Search::new(
                 target.plan(env, &clauses)?,
                 joined.then(|| first_of_each(&tables)),
-            ),
+            )
+            .keeping_keys(),
             ignore: delete.ignore,
             beside: Beside::of(env, &tables),
             tables,
@@ -193,7 +194,7 @@ impl CompiledDelete {
         let mut deleted = 0;
         self.search.each(env, &states, |env, row, _| {
             for (nth, table) in self.tables.iter().enumerate() {
-                let Some(key) = self.search.take_stored(nth, row, env.scratch) else {
+                let Some(key) = self.search.take((nth, table), row, env)? else {
                     continue;
                 };
                 if self.foreign.is_still_there(env, table, &key)? {
@@ -282,10 +283,10 @@ impl CompiledDelete {
             }
             let nth = steps.next;
             steps.next += 1;
-            let Some(key) = self.search.take_stored(nth, &mut steps.row, env.scratch) else {
+            let table = &self.tables[nth];
+            let Some(key) = self.search.take((nth, table), &mut steps.row, env)? else {
                 continue;
             };
-            let table = &self.tables[nth];
             if !env.reread(table, &key)? {
                 continue;
             }

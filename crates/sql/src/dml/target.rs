@@ -59,12 +59,18 @@ pub(super) fn assigned_column(
 /// Bytes that a met row takes besides its key.
 const MET_BYTES: u64 = 48;
 
+/// Of a stored row with more bytes a statement that need not see it keeps the key alone: to read it again costs less
+/// than its removal, and to keep it may take room on a disk that has none.
+const LARGE_ROW: usize = 1024;
+
 /// A planned search for the rows of a statement.
 pub(super) struct Search {
     plan: TargetPlan,
     /// Of a join, where a target's row may come more than once: by target the first one that shares its rows, or
     /// itself.
     sharing: Option<Vec<usize>>,
+    /// Of large rows of its one target, only the keys are kept.
+    by_key: bool,
 }
 
 impl Search {
@@ -75,7 +81,18 @@ impl Search {
                 .is_none_or(|sharing| sharing.len() == plan.targets.len()
                     && sharing.iter().enumerate().all(|(nth, first)| *first <= nth))
         );
-        Self { plan, sharing }
+        Self {
+            plan,
+            sharing,
+            by_key: false,
+        }
+    }
+
+    /// Keeps only the keys of large rows, if there is one target: [`Self::take`] reads them again.
+    pub(super) fn keeping_keys(self) -> Self {
+        let by_key = self.sharing.is_none();
+        debug_assert!(!by_key || self.plan.targets.len() == 1);
+        Self { by_key, ..self }
     }
 
     pub(super) fn query(&self) -> &Arc<QueryPlan> {
@@ -146,6 +163,10 @@ impl Search {
             let mut rows = RowBuffer::default();
             let mut met = Met::default();
             while let Some(row) = stream.next(statement)? {
+                if let Some(row) = self.key_alone(row) {
+                    rows.push(row.iter(), Budget::Targets, &accounts)?;
+                    continue;
+                }
                 let Some(row) = self.first_met(row, &mut met) else {
                     continue;
                 };
@@ -161,6 +182,22 @@ impl Search {
         // KILL ends a SLEEP() in a condition: what it says then is no answer.
         (env.check_killed)()?;
         Ok(found)
+    }
+
+    /// A large row without its stored bytes.
+    fn key_alone(&self, row: &[Value]) -> Option<Vec<Value>> {
+        let target = self.plan.targets.first().filter(|_| self.by_key)?;
+        let slot = target.row_slot as usize;
+        let Value::Str(stored) = &row[slot] else {
+            return None;
+        };
+        (stored.len() > LARGE_ROW).then(|| {
+            let without = |(at, value): (usize, &Value)| match at == slot {
+                true => Value::Null,
+                false => value.clone(),
+            };
+            row.iter().enumerate().map(without).collect()
+        })
     }
 
     /// The row with those targets alone that were not met before, or nothing if there is none.
@@ -184,6 +221,24 @@ impl Search {
             }
             Cow::Owned(kept)
         })
+    }
+
+    /// As [`Self::take_stored`], of a search that may have kept the key alone; `None` also where the row has gone
+    /// since.
+    pub(super) fn take(
+        &self,
+        (nth, table): (usize, &TableDef),
+        row: &mut [Value],
+        env: &mut DmlEnv<'_>,
+    ) -> Result<Option<Vec<u8>>, ExecError> {
+        let target = &self.plan.targets[nth];
+        if !self.by_key || !row[target.row_slot as usize].is_null() {
+            return Ok(self.take_stored(nth, row, env.scratch));
+        }
+        let Value::Str(key) = std::mem::take(&mut row[target.key_slot as usize]) else {
+            return Ok(None);
+        };
+        Ok(env.reread(table, &key)?.then_some(key))
     }
 
     /// Takes target `nth` out of a row: its stored bytes go to the scratch's `old_row` (whose buffer
