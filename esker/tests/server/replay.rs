@@ -358,6 +358,10 @@ fn binlog_statements_need_rows_that_are_there() {
     server.restart();
     let mut c = server.connect();
     assert_eq!(c.code("BINLOG 'x'"), Some(1575));
+    // Nothing, three bytes, and the header of an event of 64 bytes.
+    for less in ["", "AAAA", "AAAAAAAAAAAAQAAAAAAAAAAAAAAA"] {
+        assert_eq!(c.code(&format!("BINLOG '{less}'")), Some(1149), "{less}");
+    }
     assert_eq!(c.code(&statements[1]), Some(1609));
     c.run(&statements[0]);
     assert_eq!(c.code(&statements[1]), Some(1062));

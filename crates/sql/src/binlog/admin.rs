@@ -334,7 +334,8 @@ fn read_set(text: &str) -> SqlResult<GtidSet> {
 
 impl GtidFunctions for SessionContext {
     fn is_subset(&self, a: &str, b: &str) -> SqlResult<bool> {
-        Ok(read_set(b)?.contains_all(&read_set(a)?))
+        let a = read_set(a)?;
+        Ok(read_set(b)?.contains_all(&a))
     }
 
     fn subtract(&self, a: &str, b: &str) -> SqlResult<String> {

@@ -8,7 +8,7 @@
 use esker_binlog::event::format::FormatDescription;
 use esker_binlog::event::rows::Rows;
 use esker_binlog::event::table_map::TableMap;
-use esker_binlog::event::{Checksum, Event, EventType};
+use esker_binlog::event::{Checksum, Event, EventType, peek_length};
 use esker_sql_catalog::accounts::Privileges;
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::result::{Mode, OkInfo};
@@ -26,8 +26,11 @@ impl<'a> RowStatement<'a> {
     /// Reads the events of a statement. A format description among them is kept in `format`.
     ///
     /// # Errors
-    /// 1609 without a format description, 1730 for events that change no rows, 1610.
+    /// 1149 for less than an event, 1609 without a format description, 1730 for events that change no rows, 1610.
     fn read(mut bytes: &'a [u8], format: &mut Option<Checksum>) -> SqlResult<Self> {
+        if peek_length(bytes).is_none_or(|length| bytes.len() < length as usize) {
+            return Err(errors::syntax_of_old());
+        }
         let mut statement = Self::default();
         while !bytes.is_empty() {
             let checksum = format.unwrap_or_default();
