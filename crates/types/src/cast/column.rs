@@ -205,7 +205,8 @@ fn to_geometry_column(t: &Target<'_>, v: Value, wanted: GeometryType) -> SqlResu
 fn to_json_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> {
     const NOT_TEXT: json::Fault = json::Fault::Syntax("not a JSON text, may need CAST", 0);
     let text = match v {
-        Value::Json(_) | Value::Null => return Ok(v),
+        Value::Json(doc) => return storable(t, doc),
+        Value::Null => return Ok(v),
         Value::Str(text) if !(from.is_string() && from.collation.is_binary()) => text,
         Value::Label(_, text) => text.into_vec(),
         Value::Str(_) | Value::Bit(..) => {
@@ -214,7 +215,22 @@ fn to_json_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> 
         _ => return Err(NOT_TEXT.in_column(t.column)),
     };
     let doc = json::parse(&text, t.ctx.session).map_err(|e| e.in_column(t.column))?;
-    json::encode_watched(&doc, &mut Work::new(t.ctx.session)).map(Value::Json)
+    storable(
+        t,
+        json::encode_watched(&doc, &mut Work::new(t.ctx.session))?,
+    )
+}
+
+/// 1301 for a document that is larger than max_allowed_packet.
+fn storable(t: &Target<'_>, doc: Vec<u8>) -> SqlResult<Value> {
+    let limit = t.ctx.max_allowed_packet;
+    if doc.len() as u64 > limit {
+        let text = format!(
+            "Result of json_binary::serialize() was larger than max_allowed_packet ({limit}) - truncated"
+        );
+        return Err(SqlError::new(1301, "HY000", text));
+    }
+    Ok(Value::Json(doc))
 }
 
 /// The value in a type from which the column's type is reached as from SQL values; `None`: as text.

@@ -85,7 +85,10 @@ fn json_pretty(c: &Call) -> SqlResult<Value> {
     };
     let mut out = Vec::new();
     doc::pretty(document.root(), &mut out);
-    string(out)
+    match c.too_large("json_pretty", out.len() as u128)? {
+        true => Ok(Value::Null),
+        false => string(out),
+    }
 }
 
 fn json_storage_size(c: &Call) -> SqlResult<Value> {
