@@ -258,6 +258,11 @@ impl<'a> Target<'a> {
         paths
     }
 
+    /// Does it lock the rows of a small table?
+    pub fn locks_few_rows(&self) -> bool {
+        self.locked && self.rows < cost::SMALL_TABLE_ROWS
+    }
+
     /// The cheapest path.
     pub fn best(&self, env: &BindEnv<'_>, conds: &[Expr], known: &dyn Fn(&Expr) -> bool) -> Path {
         cheapest(&self.paths(env, conds, known)).clone()

@@ -456,7 +456,7 @@ fn extreme_path(
         .iter()
         .chain(&block.having)
         .any(|e| e.any(&mut |e| matches!(e.kind, ExprKind::Column(s) if is_other(s))));
-    if reads_others || block.locks[0].is_some() {
+    if reads_others {
         return None;
     }
     let order = [OrderKey {

@@ -45,7 +45,10 @@ pub(super) fn ordered_path(
             (path.cost * part, path)
         });
     let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    (cost <= sorted_cost).then_some(path)
+    // A queue that is nearly empty: sorting all of it would lock all of it, so nobody else would find a row.
+    let ends_early = target.locks_few_rows() && wanted.is_finite();
+    let is_whole = matches!(chosen.access.kind, AccessKind::Full);
+    (cost <= sorted_cost || (ends_early && is_whole)).then_some(path)
 }
 
 /// The share of a path's rows that is thought to meet the conditions.
