@@ -68,8 +68,8 @@ const LONG_CHANGES: [&str; 2] = [
 
 /// Values that are quickly made.
 const LARGE_VALUES: &str = "SET @text = REPEAT('a', 16000000), @near = CONCAT(REPEAT('a', 20000), 'b'), \
-     @one_last = CAST(CONCAT('[', REPEAT('2,', 60000), '1]') AS JSON), \
-     @ones = CAST(CONCAT('[', REPEAT('1,', 60000), '1]') AS JSON), \
+     @one_last = CAST(CONCAT('[', REPEAT('[2],', 60000), '[1]]') AS JSON), \
+     @ones = CAST(CONCAT('[', REPEAT('[1],', 60000), '[1]]') AS JSON), \
      @texts = CAST(CONCAT('[', REPEAT(CONCAT('\"', REPEAT('a', 10000), '\",'), 400), '1]') AS JSON)";
 
 /// One call each that goes over large values again and again.
