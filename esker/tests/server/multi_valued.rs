@@ -21,11 +21,11 @@ impl Numbers {
         (self.0 >> 33) % limit
     }
 
+    /// A number: what a text is in an array of numbers, only the index finds (`typed_elements.slt`).
     fn element(&mut self) -> String {
         let n = self.below(VALUES);
-        match self.below(5) {
-            0 => format!("\"{n}\""),
-            1 => format!("{n}.0"),
+        match self.below(4) {
+            0 => format!("{n}.0"),
             _ => n.to_string(),
         }
     }
@@ -40,7 +40,8 @@ impl Numbers {
         match self.below(6) {
             0 => "NULL".to_owned(),
             1 => "'{\"y\": 1}'".to_owned(),
-            2 => format!("'{{\"z\": {}}}'", self.element()),
+            // What is no array is one of itself, but only for the index.
+            2 => format!("'{{\"z\": [{}]}}'", self.element()),
             _ => format!("'{{\"z\": {}}}'", self.list()),
         }
     }

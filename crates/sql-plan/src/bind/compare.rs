@@ -371,6 +371,8 @@ pub(super) fn bind_comparison(
     left: &ast::Expr,
     right: &ast::Expr,
 ) -> SqlResult<Expr> {
+    // Taken in any case: what is bound later is no condition of its own.
+    let reading = scope.reads_computed.take();
     match (left, right) {
         (ast::Expr::Row(_), ast::Expr::Subquery(q)) => {
             return subquery::bind_row_comparison(env, scope, left, op, q);
@@ -383,7 +385,6 @@ pub(super) fn bind_comparison(
         }
         _ => {}
     }
-    let reading = scope.reads_computed.take();
     let bind = |side: &ast::Expr| {
         if reading != Reading::Never && matches!(side, ast::Expr::Binary { .. }) {
             scope.reads_computed.set(Reading::Plain.of(side));

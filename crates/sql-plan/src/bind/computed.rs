@@ -15,6 +15,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_syntax::ast::{self, IndexHintScope};
 use esker_sql_syntax::parse_expression;
+use esker_types::collation::Coercibility;
 use esker_types::{SqlResult, SqlType, TypeKind, Value};
 
 use super::compare::comparison;
@@ -120,8 +121,12 @@ pub(super) fn read_operand(
     }
     let written = folded(env, scope, operand.clone());
     for computed in computed_columns(env, scope, IndexHintScope::Join)? {
-        let fits = fits(&computed.expr.ty, &computed.ty) && same(&written, &computed.expr);
-        if fits || computed.stands_for(&written) && computed.compares_with(&written, others) {
+        // What wins where collations meet must be the same, too.
+        let meets_alike = !written.ty.is_string() || written.coer == Coercibility::Implicit;
+        let fits = meets_alike && fits(&computed.expr.ty, &computed.ty);
+        if fits && same(&written, &computed.expr)
+            || computed.stands_for(&written) && computed.compares_with(&written, others)
+        {
             *operand = scope.column_expr(computed.at);
             return Ok(true);
         }
