@@ -348,9 +348,9 @@ pub(super) fn to_set(
     Ok(set_value(labels, bits))
 }
 
-/// A text's bytes in its own character set.
+/// A text's bytes in its own character set: bytes that are no characters stay what they are.
 fn bytes_of<'t>(text: &'t [u8], ty: &SqlType) -> Cow<'t, [u8]> {
-    match ty.is_string() && !ty.collation.is_binary() {
+    match ty.is_string() && !ty.collation.charset().stores_utf8() {
         true => ty.collation.charset().encode_lossy(text),
         false => Cow::Borrowed(text),
     }
