@@ -247,7 +247,7 @@ impl<'a> Target<'a> {
             paths.retain(is_point);
         }
         // What is read is locked, so a key that leads to few rows beats reading the table, also where that is as cheap.
-        let (all, is_small) = (self.rows, self.rows < cost::SMALL_TABLE_ROWS);
+        let (all, is_small) = (self.rows, self.is_small());
         let reads_few = |p: &Path| {
             let is_keyed = !matches!(p.access.kind, AccessKind::Full);
             is_keyed && (p.rows * cost::FEW_FRACTION <= all || (is_small && p.rows < all))
@@ -258,9 +258,14 @@ impl<'a> Target<'a> {
         paths
     }
 
-    /// Does it lock the rows of a small table?
-    pub fn locks_few_rows(&self) -> bool {
-        self.locked && self.rows < cost::SMALL_TABLE_ROWS
+    /// Are the rows that are read locked?
+    pub fn locks_rows(&self) -> bool {
+        self.locked
+    }
+
+    /// Has the table so few rows that any key beats reading all of it?
+    pub fn is_small(&self) -> bool {
+        self.rows < cost::SMALL_TABLE_ROWS
     }
 
     /// The cheapest path.

@@ -36,19 +36,26 @@ pub(super) fn ordered_path(
     // With LIMIT an ordered path stops early, if the conditions let enough rows through.
     let wanted = rows_wanted(block);
     let sorted_cost = chosen.cost + sort_cost(chosen.rows);
-    let priced = target
+    let mut priced: Vec<(f64, Path)> = target
         .ordered_paths(joiner.env, order, conds, &known)
         .into_iter()
         .map(|path| {
             let needed = wanted / share_kept(joiner, target, conds, &path);
             let part = (needed / path.rows.max(1.0)).min(1.0);
             (path.cost * part, path)
-        });
-    let (cost, path) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    // A queue that is nearly empty: sorting all of it would lock all of it, so nobody else would find a row.
-    let ends_early = target.locks_few_rows() && wanted.is_finite();
-    let is_whole = matches!(chosen.access.kind, AccessKind::Full);
-    (cost <= sorted_cost || (ends_early && is_whole)).then_some(path)
+        })
+        .collect();
+    // What is sorted is locked as a whole, so nobody else would find a row in a queue; how many rows LIMIT wants is not
+    // known of a plan that is kept.
+    let is_whole = |path: &Path| matches!(path.access.kind, AccessKind::Full);
+    let is_bounded = |path: &Path| !is_whole(path) || (is_whole(&chosen) && target.is_small());
+    let ends_early = target.locks_rows() && wanted.is_finite();
+    let is_preferred = ends_early && priced.iter().any(|(_, path)| is_bounded(path));
+    if is_preferred {
+        priced.retain(|(_, path)| is_bounded(path));
+    }
+    let (cost, path) = priced.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (is_preferred || cost <= sorted_cost).then_some(path)
 }
 
 /// The share of a path's rows that is thought to meet the conditions.
