@@ -146,10 +146,14 @@ impl Tree<'_> {
         }
         // Its rows are counted where nothing is done with them.
         let own = (ops.limit.is_none() && ops.order.is_empty()).then_some((plan, Stage::Root));
-        self.line(depth, &words::set_operation(ops), estimate, own);
-        self.query(&ops.first, depth + 1, up);
+        // A query that only wants its rows sorted is alone.
+        if !ops.steps.is_empty() {
+            self.line(depth, &words::set_operation(ops), estimate, own);
+            depth += 1;
+        }
+        self.query(&ops.first, depth, up);
         for (_, _, query) in &ops.steps {
-            self.query(query, depth + 1, up);
+            self.query(query, depth, up);
         }
     }
 
