@@ -136,18 +136,31 @@ impl<'a> Distinct<'a> {
     /// Is a value equal to one of them?
     pub(super) fn has(&self, value: JsonRef<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
         work.done(EACH)?;
-        let alike = self.values.get(&hash64(value));
-        Ok(alike.is_some_and(|alike| alike.iter().any(|known| equal(*known, value))))
+        match self.values.get(&hash64(value)) {
+            Some(alike) => is_among(alike, value, work),
+            None => Ok(false),
+        }
     }
 
     /// Adds a value; false if an equal one is there already.
     pub(super) fn add(&mut self, value: JsonRef<'a>, work: &mut Work<'_>) -> SqlResult<bool> {
         work.done(EACH)?;
         let alike = self.values.entry(hash64(value)).or_default();
-        if alike.iter().any(|known| equal(*known, value)) {
+        if is_among(alike, value, work)? {
             return Ok(false);
         }
         alike.push(value);
         Ok(true)
     }
+}
+
+/// Many values may have one hash: numbers with more digits than a double has, or texts that somebody has chosen.
+fn is_among(alike: &[JsonRef<'_>], value: JsonRef<'_>, work: &mut Work<'_>) -> SqlResult<bool> {
+    for known in alike {
+        if equal(*known, value) {
+            return Ok(true);
+        }
+        work.done(EACH)?;
+    }
+    Ok(false)
 }
