@@ -422,9 +422,10 @@ impl Run<'_, '_> {
         row.clear();
         encode_row(&table.layout, &env.ctx.time_zone, &self.row, row)?;
         let fresh = new_key(env.engine, table, row, key)?;
-        // A lock of a run cannot be given back alone, as a row has to that meets a gap.
+        // A lock of a run cannot be given back alone, as a row has to that meets a gap or has no parent.
         let run = self.key_run.next(key);
-        let run = run.filter(|_| !env.txn.may_meet_gaps(table.primary().id));
+        let is_kept = table.foreign_keys.is_empty() && !env.txn.may_meet_gaps(table.primary().id);
+        let run = run.filter(|_| is_kept);
         let new = NewKey { key, fresh, run };
         let mut writer = Writer {
             txn: env.txn,
