@@ -184,7 +184,7 @@ impl Search {
         Ok(found)
     }
 
-    /// A large row without its stored bytes.
+    /// Of a large row the key alone.
     fn key_alone(&self, row: &[Value]) -> Option<Vec<Value>> {
         let target = self.plan.targets.first().filter(|_| self.by_key)?;
         let slot = target.row_slot as usize;
@@ -192,11 +192,10 @@ impl Search {
             return None;
         };
         (stored.len() > LARGE_ROW).then(|| {
-            let without = |(at, value): (usize, &Value)| match at == slot {
-                true => Value::Null,
-                false => value.clone(),
-            };
-            row.iter().enumerate().map(without).collect()
+            let mut kept = vec![Value::Null; row.len()];
+            let key = target.key_slot as usize;
+            kept[key] = row[key].clone();
+            kept
         })
     }
 

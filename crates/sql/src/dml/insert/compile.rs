@@ -204,7 +204,8 @@ fn target_columns(target: &InsertTarget, insert: &Insert) -> SqlResult<Vec<usize
     let table = &target.named;
     let mut columns = Vec::with_capacity(insert.columns.len());
     for column in &insert.columns {
-        let rowid = table.rowid_column().filter(|_| column.name.is("_rowid"));
+        let is_rowid = column.table.is_none() && column.name.is("_rowid");
+        let rowid = table.rowid_column().filter(|_| is_rowid);
         let col = assigned_column(table, column, &table.name).or_else(|e| rowid.ok_or(e))?;
         if columns.contains(&col) {
             let text = format!("Column '{}' specified twice", table.columns[col].name);
