@@ -177,7 +177,7 @@ fn on_duplicate_key_update_sees_both_rows() {
     bench.found_rows = false;
     let ran = bench.ok(
         "INSERT INTO t (name, n) VALUES ('b', 1), ('new', 2) AS new \
-         ON DUPLICATE KEY UPDATE n = new.n + n",
+         ON DUPLICATE KEY UPDATE n = new.n + t.n",
     );
     // One row updated, one inserted.
     assert_eq!(
