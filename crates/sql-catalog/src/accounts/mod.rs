@@ -1,12 +1,12 @@
 //! Accounts, authentication data, privileges and roles.
 //!
-//! Parts: this file has accounts and their list · `privileges` (sets of them) · `access` (all that a session may do) ·
-//! `restrictions` (partial revokes) · `roles` with `graphml` (roles as a document) · `policy` (password life, limits)
-//! and `usage` (what of them is used) · `hosts` (where they log in from) · `record` with `fields`, `attribute` and
-//! `old_record` (accounts as bytes) · `store` (the file). Neighbours: the server's login asks [`Accounts::find`];
-//! account statements change them through `session`, which checks the right to do so. **Invariants**: the list is read
-//! without locks; an account's stored secret never appears in an error or a log; the most special host wins, as MySQL
-//! sorts them.
+//! Parts: this file has accounts and their list · `privileges` (sets of them) · `access` (all that a session may do,
+//! with `pattern`, names of databases) · `restrictions` (partial revokes) · `roles` with `graphml` (roles as a
+//! document) · `policy` (password life, limits) and `usage` (what of them is used) · `hosts` (where they log in from) ·
+//! `record` with `fields`, `attribute` and `old_record` (accounts as bytes) · `store` (the file). Neighbours: the
+//! server's login asks [`Accounts::find`]; account statements change them through `session`, which checks the right to
+//! do so. **Invariants**: the list is read without locks; an account's stored secret never appears in an error or a
+//! log; the most special host wins, as MySQL sorts them.
 
 mod access;
 pub mod attribute;

@@ -3,15 +3,14 @@
 //! Neighbours: `bind` resolves their tables, `exec` scans them, `session` answers most SHOW statements from the same
 //! row sources. `system_schemas` declares the tables. Parts: `source` (rows to columns) · of INFORMATION_SCHEMA:
 //! `objects` (rows about schemas, tables, keys), `columns`, `view_columns` (what those of views stand for),
-//! `view_usage` (what views name),
-//! `system_objects` (the same about the system schemas), `partitions`, `partition_rows` (their sizes), `histogram`
-//! (statistics of columns), `foreign` (foreign keys), `server` (rows about the server: variables, sessions, character
-//! sets), `roles`, `routines` (stored routines), `events`, `triggers`, `dictionary` (InnoDB's dictionary, keywords,
-//! extension tables), `tablespaces`,
-//! `locks` (locks held and waited for), `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the
-//! log), `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `disk` (what
-//! files take), `folders` (of the data directory), `profiling` (stages of a session's statements), `traces` (what the
-//! planner considered) · `mysql` (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
+//! `view_usage` (what views name), `system_objects` (the same about the system schemas), `partitions`,
+//! `partition_rows` (their sizes), `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about
+//! the server: variables, sessions, character sets), `roles`, `routines` (stored routines), `events`, `triggers`,
+//! `dictionary` (InnoDB's dictionary, keywords, extension tables), `tablespaces`, `locks` (locks held and waited for),
+//! `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the log), `recovery` (progress of the
+//! replay of the log), `storage` (trees, extents, memory, write stalls), `disk` (what files take), `folders` (of the
+//! data directory), `profiling` (stages of a session's statements), `traces` (what the planner considered) · `mysql`
+//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
 //! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the catalog snapshot
 //! of that moment, and only about what the account may see.
 
