@@ -563,6 +563,13 @@ pub fn syntax_of_old() -> SqlError {
     SqlError::new(1149, "42000", text)
 }
 
+/// 1301: what a function gives has more bytes than `limit`.
+pub fn larger_than_packet(function: &str, limit: u64) -> SqlError {
+    let text =
+        format!("Result of {function}() was larger than max_allowed_packet ({limit}) - truncated");
+    SqlError::new(1301, "HY000", text)
+}
+
 /// 3833
 pub fn encrypted_temporary() -> SqlError {
     let text = "ENCRYPTION clause is not valid for temporary tablespace.";

@@ -40,7 +40,7 @@ const QUOTES: (usize, usize) = (10, 11);
 /// Services of the error log that write.
 const SINKS: [&str; 2] = ["log_sink_internal", "log_sink_json"];
 /// The one that leaves lines out.
-pub(crate) const LOG_FILTER: &str = "log_filter_internal";
+const LOG_FILTER: &str = "log_filter_internal";
 /// Largest number of a message.
 const MAX_MESSAGE: u32 = 999_999;
 

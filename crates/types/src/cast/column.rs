@@ -224,13 +224,10 @@ fn to_json_column(t: &Target<'_>, v: Value, from: &SqlType) -> SqlResult<Value> 
 /// 1301 for a document that is larger than max_allowed_packet.
 fn storable(t: &Target<'_>, doc: Vec<u8>) -> SqlResult<Value> {
     let limit = t.ctx.max_allowed_packet;
-    if doc.len() as u64 > limit {
-        let text = format!(
-            "Result of json_binary::serialize() was larger than max_allowed_packet ({limit}) - truncated"
-        );
-        return Err(SqlError::new(1301, "HY000", text));
+    match doc.len() as u64 > limit {
+        true => Err(errors::larger_than_packet("json_binary::serialize", limit)),
+        false => Ok(Value::Json(doc)),
     }
-    Ok(Value::Json(doc))
 }
 
 /// The value in a type from which the column's type is reached as from SQL values; `None`: as text.

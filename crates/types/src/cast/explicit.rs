@@ -288,12 +288,13 @@ fn cast_string(ctx: &EvalCtx, v: &Value, from: &SqlType, ty: &SqlType) -> SqlRes
     let binary = ty.collation.is_binary();
     let is_limited = ty.length != u32::MAX || ty.kind == TypeKind::Char;
     if is_limited && u64::from(ty.length) > ctx.max_allowed_packet {
-        let kind = if binary { "binary" } else { "char" };
-        let message = format!(
-            "Result of cast_as_{kind}() was larger than max_allowed_packet ({}) - truncated",
-            ctx.max_allowed_packet
-        );
-        ctx.raise(1301, "HY000", message)?;
+        let cast = if binary {
+            "cast_as_binary"
+        } else {
+            "cast_as_char"
+        };
+        let too_large = errors::larger_than_packet(cast, ctx.max_allowed_packet);
+        ctx.raise(too_large.code, too_large.state, too_large.message)?;
         return Ok(Value::Null);
     }
     let mut text = to_str(v, from).into_owned();

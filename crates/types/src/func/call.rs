@@ -13,6 +13,7 @@ use crate::collation::{Collation, char_count, char_offset};
 use crate::ctx::{EvalCtx, MANY_BYTES};
 use crate::decimal::Decimal;
 use crate::error::{Level, SqlResult};
+use crate::errors;
 use crate::sqltype::{SqlType, TypeKind};
 use crate::value::Value;
 
@@ -149,10 +150,8 @@ impl<'a> Call<'a> {
         let limit = self.ctx.max_allowed_packet;
         let large = len > u128::from(limit);
         if large {
-            let message = format!(
-                "Result of {name}() was larger than max_allowed_packet ({limit}) - truncated"
-            );
-            self.raise(1301, "HY000", message)?;
+            let e = errors::larger_than_packet(name, limit);
+            self.raise(e.code, e.state, e.message)?;
         } else if len >= MANY_BYTES as u128 {
             self.ctx.session.go_on(len as usize)?;
             self.ctx.session.may_make(len as usize)?;
