@@ -14,6 +14,7 @@ MARIADB_CLIENT = [("mariadb", "mariadb-client")]
 SYSBENCH = [("sysbench", "sysbench")]
 MARIADB_BACKUP = [("mariadb-backup", "mariadb-backup"), ("mariadb-dump", "mariadb-client")]
 DB_BENCH = [("db_bench", "rocksdb-tools")]
+DUCKDB = "duckdb==2.0.1"
 
 
 def install(needed):
@@ -49,6 +50,20 @@ def tpcc_client():
     target = os.path.join(target, "bench-tpcc")
     subprocess.run(["cargo", "build", "--release", "--quiet", "--target-dir", target], cwd=os.path.join(HERE, "tpcc"), check=True)
     return os.path.join(target, "release", "tpcc")
+
+
+def duckdb_python():
+    """A Python that has DuckDB, in a virtual environment that is made where it is missing; nothing if that failed."""
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    environment = os.path.join(target, f"bench-{DUCKDB}")
+    python = os.path.join(environment, "bin", "python")
+    if not os.path.exists(environment):
+        print(f"# installing {DUCKDB}", flush=True)
+        made = subprocess.run([sys.executable, "-m", "venv", environment], stdout=subprocess.DEVNULL)
+        if made.returncode != 0 or subprocess.run([python, "-m", "pip", "install", "--quiet", DUCKDB]).returncode != 0:
+            shutil.rmtree(environment, ignore_errors=True)
+            return None
+    return python
 
 
 def free_port(start):

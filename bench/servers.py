@@ -3,10 +3,11 @@ at every commit."""
 import contextlib, os, shutil, socket, subprocess, sys, threading, time
 
 import machine
+from tpch import duck
 
-ESKER, BEFORE, NO_ELR, OBSERVED, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL = NAMES = (
+ESKER, BEFORE, NO_ELR, OBSERVED, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL, DUCKDB = NAMES = (
     "esker", "esker-before", "esker-no-elr", "esker-observed", "esker-binlog", "esker-two-phase", "esker-harden-each",
-    "innodb", "myrocks", "mysql")
+    "innodb", "myrocks", "mysql", "duckdb")
 
 
 class Server:
@@ -129,8 +130,10 @@ def names(args, compared):
     if MYSQL in wanted and not getattr(args, "mysql", None):
         print(f"# {MYSQL} is left out: --mysql says where it is", flush=True)
         wanted.remove(MYSQL)
+    if DUCKDB in wanted and DUCKDB not in compared:
+        sys.exit(f"{DUCKDB} is no server and cannot be asked this")
     for name in list(wanted):
-        if not machine.install(NEEDED.get(name, [])):
+        if not (machine.duckdb_python() if name == DUCKDB else machine.install(NEEDED.get(name, []))):
             print(f"# {name} is not installed and could not be", flush=True)
             wanted.remove(name)
     return wanted
@@ -139,6 +142,8 @@ def names(args, compared):
 def start(name, directory, disk, args, more):
     place = os.path.join(directory, f"{name}-{disk.delay_us}")
     os.makedirs(place)
+    if name == DUCKDB:
+        return duck.Duck(name, machine.duckdb_python(), place, args.memory_mib)
     return STARTERS[name](name, place, disk, args, more)
 
 

@@ -2,12 +2,13 @@
 
 `bench/compare tpch` loads the same data (generate.py) into every server and runs each query
 `--repeat` times on one server after the other; the least time counts. Rows must be the same on all;
-doubles and the last digits of quotients may differ.
+doubles and the last digits of quotients may differ. DuckDB (duck.py) is no server: the start of a client
+is in the times of the others alone, so what SELECT 1 takes is said, too.
 """
 import os, re, subprocess, sys, time
 
 import servers  # from the directory above
-from servers import ESKER, INNODB, MYROCKS
+from servers import DUCKDB, ESKER, INNODB, MYROCKS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATABASE = "tpch"
@@ -25,17 +26,25 @@ def client(server, *options, **how):
     return subprocess.run(command, capture_output=True, text=True, **how)
 
 
-def load(server, args):
-    """Creates the tables and pipes the generator's statements into the server; seconds it took."""
+def generate(args, directory):
+    """The file with the statements that insert the data."""
+    name = os.path.join(directory, "data.sql")
+    with open(name, "w") as f:
+        subprocess.run([sys.executable, os.path.join(HERE, "generate.py"), f"--scale={args.scale}"], stdout=f, check=True)
+    return name
+
+
+def load(server, data):
+    """Creates the tables and runs the generator's statements; seconds it took."""
     with open(os.path.join(HERE, "schema.sql")) as f:
         schema = f.read()
+    if server.name == DUCKDB:
+        return server.load(schema, data)
     server.sql(f"DROP DATABASE IF EXISTS {DATABASE}; CREATE DATABASE {DATABASE}; USE {DATABASE}; {schema}")
     started = time.time()
-    make = subprocess.Popen([sys.executable, os.path.join(HERE, "generate.py"), f"--scale={args.scale}"],
-                            stdout=subprocess.PIPE)
-    run = client(server, DATABASE, stdin=make.stdout)
-    make.stdout.close()
-    if make.wait() != 0 or run.returncode != 0:
+    with open(data) as f:
+        run = client(server, DATABASE, stdin=f)
+    if run.returncode != 0:
         sys.exit(f"{server.name}: loading failed\n{run.stderr[-2000:]}")
     tables = "region,nation,part,supplier,partsupp,customer,orders,lineitem"
     server.sql(f"USE {DATABASE}; ANALYZE TABLE {tables}", check=False)
@@ -52,6 +61,8 @@ def queries(wanted):
 
 def ask(server, text):
     """Seconds and rows, or None and the error."""
+    if server.name == DUCKDB:
+        return server.ask(text)
     started = time.time()
     try:
         run = client(server, "--batch", "--skip-column-names", DATABASE, "-e", text,
@@ -78,13 +89,18 @@ def same_rows(a, b):
 
 
 def run(args, directory):
-    with servers.running(args, directory, (ESKER, INNODB, MYROCKS)) as running:
+    with servers.running(args, directory, (ESKER, INNODB, MYROCKS, DUCKDB)) as running:
+        data = generate(args, directory)
+        for server in running:
+            print(f"# {server.name}: loaded scale {args.scale} in {load(server, data):.1f} s", flush=True)
+        os.unlink(data)
+        for server in running:
+            least = min(ask(server, "SELECT 1")[0] for _ in range(5))
+            print(f"# {server.name}: SELECT 1 takes {least * 1000:.1f} ms", flush=True)
         return compare(running, args)
 
 
 def compare(running, args):
-    for server in running:
-        print(f"# {server.name}: loaded scale {args.scale} in {load(server, args):.1f} s", flush=True)
     print(f"{'query':7}" + "".join(f"{s.name + ' ms':>14}" for s in running) + f"{'ratio':>8}  rows",
           flush=True)
     results, totals, wrong = [], [0.0] * len(running), []
