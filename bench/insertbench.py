@@ -4,16 +4,23 @@ Rows are loaded in the order of their key; three secondary indexes are built; tr
 many of the oldest, as fast as they can and then at fixed rates, beside short ranges of the indexes, beside points and
 beside the smallest key (bench/insertbench.lua). The steps are those of the "insert benchmark" that MySQL's and MyRocks'
 developers use. One server after the other, each alone.
+
+By default all of it is in memory. Two million rows are some 500 MiB with their indexes, so
+`--rows 2000000 --memory-mib 128` gives each server four times more data than memory ('table MiB' is what the server
+says of them). `--steady SECONDS` asks instead of the steps whether the smallest key is found as fast after a long time:
+rows are inserted and deleted at the first of the rates, and MIN is asked twenty times a second.
 """
 import os, re, subprocess, sys, time
 
 import machine, servers, workload
-from servers import ESKER, INNODB, MYROCKS
+from servers import ESKER, INNODB, MYROCKS, MYSQL
 
 LUA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "insertbench.lua")
 INDEXES = ("ALTER TABLE purchases ADD INDEX register_price_customer (register, price, customer), "
            "ADD INDEX price_customer (price, customer), ADD INDEX price_at_customer (price, at, customer)")
 BATCHES = (50, 5)
+SIZE = ("ANALYZE TABLE sbtest.purchases; SELECT data_length + index_length FROM information_schema.tables "
+        "WHERE table_name = 'purchases'")
 
 
 def options(parser):
@@ -22,6 +29,8 @@ def options(parser):
     parser.add_argument("--rates", default="100,500,1000", help="rows inserted and deleted a second beside reads")
     parser.add_argument("--read-threads", type=int, default=1)
     parser.add_argument("--no-hint", action="store_true", help="let the optimizer choose the index of a range")
+    parser.add_argument("--steady", type=int, metavar="SECONDS", help="only MIN, beside the first of the rates")
+    parser.add_argument("--mysql", metavar="ROOT", help="a folder in which a MySQL is unpacked, for chroot")
 
 
 class Table:
@@ -85,8 +94,18 @@ class Table:
         self.end_changes(changes, BATCHES[0])
         return workload.number(text, r"50th percentile:\s+([\d.]+)"), workload.number(text, r"max:\s+([\d.]+)")
 
+    def smallest_for_long(self, rate):
+        """MIN beside changes at a rate."""
+        changes = self.begin_changes(BATCHES[0], self.args.steady, max(1, rate // BATCHES[0]))
+        login = servers.Login(self.server.port)
+        login.tell("USE sbtest")
+        with servers.Asked(login, "SELECT MIN(id) FROM purchases") as asked:
+            self.end_changes(changes, BATCHES[0])
+        return asked
 
-def disk_mib(directory):
+
+def disk_mib(server):
+    directory = server.remove or server.directory
     return int(subprocess.run(["du", "-sm", directory], capture_output=True, text=True).stdout.split()[0])
 
 
@@ -100,6 +119,23 @@ def measure(server, args):
     table, found = Table(server, args), {"server": server.name}
     found["load rows/s"] = table.load()
     found["index rows/s"] = table.index()
+    found["table MiB"] = int(server.sql(SIZE).stdout.split()[-1]) / 2**20
+    measure_steady(table, found, args) if args.steady else measure_steps(table, found, args)
+    found["resident MiB"] = machine.rss_kib(server.process.pid) / 1024
+    found["disk MiB"], found["written MiB"] = disk_mib(server), written_mib(server.process.pid)
+    count = int(server.sql("SELECT COUNT(*) FROM sbtest.purchases").stdout.split()[-1])
+    if count != args.rows:
+        sys.exit(f"{server.name}: {count} rows are left of {args.rows}")
+    return found
+
+
+def measure_steady(table, found, args):
+    asked = table.smallest_for_long(int(args.rates.split(",")[0]))
+    for is_last, when in enumerate(("first", "last")):
+        found[f"min, {when} tenth, median ms"], found[f"min, {when} tenth, max ms"] = asked.tenth(is_last)
+
+
+def measure_steps(table, found, args):
     for batch in BATCHES:
         rate, longest = table.end_changes(table.begin_changes(batch, args.seconds), batch)
         found[f"change {batch} rows/s"], found[f"change {batch} max ms"] = rate, longest
@@ -109,21 +145,15 @@ def measure(server, args):
             if step == "min":
                 found[f"min beside {rate} median ms"], found[f"min beside {rate} max ms"] = median, longest
     found["min while deleting median ms"], found["min while deleting max ms"] = table.smallest_while_deleting()
-    found["resident MiB"] = machine.rss_kib(server.process.pid) / 1024
-    found["disk MiB"], found["written MiB"] = disk_mib(server.directory), written_mib(server.process.pid)
-    count = int(server.sql("SELECT COUNT(*) FROM sbtest.purchases").stdout.split()[-1])
-    if count != args.rows:
-        sys.exit(f"{server.name}: {count} rows are left of {args.rows}")
-    return found
 
 
 def run(args, directory):
     """A column per server, a line per step; the figures as a list."""
     machine.require(machine.SYSBENCH)
     results = []
-    for server in servers.in_turn(args, directory, (ESKER, INNODB, MYROCKS)):
+    for server in servers.in_turn(args, directory, (ESKER, INNODB, MYROCKS, MYSQL)):
         results.append(measure(server, args))
-    print(f"{args.rows} rows, {args.seconds} s a step, {args.read_threads} threads read\n{'':32}"
+    print(f"{args.rows} rows, {args.steady or args.seconds} s a step, {args.read_threads} threads read\n{'':32}"
           + "".join(f"{found['server']:>14}" for found in results))
     for step in [key for key in results[0] if key != "server"]:
         print(f"{step:32}" + "".join(f"{found[step]:>14,.2f}" for found in results), flush=True)

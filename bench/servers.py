@@ -1,6 +1,6 @@
 """Database servers side by side: each with its own process, directory and port, the same memory, and the log flushed
 at every commit."""
-import contextlib, os, shutil, socket, subprocess, sys, threading, time
+import contextlib, os, shutil, socket, statistics, subprocess, sys, threading, time
 
 import machine
 from tpch import duck
@@ -257,3 +257,24 @@ class Beside:
         self.seconds = time.time() - self.started
         self.thread.join()
         self.login.close()
+
+
+class Asked(Beside):
+    """One query asked twenty times a second: the milliseconds of each."""
+
+    def __init__(self, login, text):
+        super().__init__(login)
+        self.text, self.took = text, []
+
+    def work(self):
+        while not self.is_over:
+            started = time.time()
+            self.login.ask(self.text)
+            self.took.append((time.time() - started) * 1000)
+            time.sleep(0.05)
+
+    def tenth(self, is_last):
+        """Median and longest of the first or the last tenth."""
+        edge = max(1, len(self.took) // 10)
+        part = self.took[-edge:] if is_last else self.took[:edge]
+        return statistics.median(part), max(part)
