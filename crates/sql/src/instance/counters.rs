@@ -4,6 +4,7 @@
 //! prepared statements, which is bounded by max_prepared_stmt_count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use esker_types::{SqlError, SqlResult};
 
@@ -33,6 +34,38 @@ pub struct Counters {
     pub ddl_pauses: Pauses,
     /// Pauses of backups.
     pub backup_pauses: Pauses,
+    /// Waits for row locks.
+    pub row_lock_waits: WaitTimes,
+}
+
+/// How long waits took that are over.
+#[derive(Debug, Default)]
+pub struct WaitTimes {
+    count: AtomicU64,
+    micros: AtomicU64,
+    longest: AtomicU64,
+}
+
+impl WaitTimes {
+    /// A wait has ended.
+    pub(crate) fn add(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.longest.fetch_max(micros, Ordering::Relaxed);
+    }
+
+    /// As status variables: all of it, the mean and the longest one, in milliseconds.
+    pub(crate) fn status(&self) -> [(&'static str, u64); 3] {
+        const MILLI: u64 = 1000;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (count, micros) = (read(&self.count), read(&self.micros));
+        [
+            ("Innodb_row_lock_time", micros / MILLI),
+            ("Innodb_row_lock_time_avg", micros / count.max(1) / MILLI),
+            ("Innodb_row_lock_time_max", read(&self.longest) / MILLI),
+        ]
+    }
 }
 
 impl Instance {

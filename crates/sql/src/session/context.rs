@@ -457,7 +457,11 @@ impl SessionInfo for SessionContext {
     fn get_lock(&self, name: &str, timeout_secs: f64) -> SqlResult<Option<bool>> {
         let locks = &self.instance.registry.user_locks;
         let go_on = || self.pace.may_go_on(&self.process, Instant::now());
-        let taken = locks.get(self.process.id, name, timeout_secs, go_on)?;
+        let shows = |waits: bool| {
+            let state = if waits { "User lock" } else { "" };
+            self.process.show_state(state);
+        };
+        let taken = locks.get(self.process.id, name, timeout_secs, go_on, shows)?;
         Ok(Some(taken))
     }
     fn release_lock(&self, name: &str) -> Option<bool> {

@@ -121,7 +121,7 @@ mod xa;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use esker_binlog::event::Checksum;
 use esker_engine::{Seq, SnapshotAt, Txn};
@@ -200,6 +200,8 @@ pub struct Session {
     unanswered: Seq,
     /// NOWAIT or WAIT n of the current statement, for metadata locks.
     pub(crate) statement_lock_wait: Option<Duration>,
+    /// When the wait for a row lock began that the session is in.
+    row_wait_since: Option<Instant>,
     /// How to be rid of those that made the statement time out.
     blocker_advice: Vec<String>,
     prepared: PreparedStatements,
@@ -313,6 +315,7 @@ impl Session {
             unanswered: 0,
             pending_commit: Cell::new(0),
             statement_lock_wait: None,
+            row_wait_since: None,
             blocker_advice: Vec::new(),
             prepared: PreparedStatements::default(),
             handlers: Handlers::default(),

@@ -66,7 +66,7 @@ impl Session {
 
     /// Tells how the wait of [`Step::Wait`] ended; None: it took too long.
     pub fn waited(&mut self, result: Option<SqlResult<()>>) {
-        self.context.process.show_state("");
+        self.end_wait();
         let error = match result {
             Some(Ok(())) => None,
             Some(Err(e)) => Some(e),
@@ -97,9 +97,20 @@ impl Session {
     }
 
     /// Shows what the session is about to wait for.
-    pub(super) fn show_wait(&self) {
-        let state = self.locks.waits_for().unwrap_or("Waiting for row lock");
+    pub(super) fn show_wait(&mut self) {
+        let metadata = self.locks.waits_for();
+        self.row_wait_since = metadata.is_none().then(Instant::now);
+        let state = metadata.unwrap_or("Waiting for row lock");
         self.context.process.show_state(state);
+    }
+
+    /// The wait is over, however it ended.
+    pub(super) fn end_wait(&mut self) {
+        self.context.process.show_state("");
+        if let Some(since) = self.row_wait_since.take() {
+            let times = &self.context.instance.counters.row_lock_waits;
+            times.add(since.elapsed());
+        }
     }
 
     /// How long the lock may take that the current statement waits for.

@@ -73,7 +73,8 @@ impl State {
 }
 
 impl UserLocks {
-    /// GET_LOCK: true when acquired, false after the time (negative: no limit). A wait asks `go_on` now and then.
+    /// GET_LOCK: true when acquired, false after the time (negative: no limit). A wait asks `go_on` now and then;
+    /// `shows` hears that one begins, and that it is over.
     ///
     /// # Errors
     /// 3058; those of `go_on`.
@@ -83,6 +84,7 @@ impl UserLocks {
         name: &str,
         seconds: f64,
         go_on: impl Fn() -> SqlResult<()>,
+        shows: impl Fn(bool),
     ) -> SqlResult<bool> {
         let limit = Duration::from_secs_f64(seconds.clamp(0.0, MAX_WAIT_SECONDS));
         let deadline = (seconds >= 0.0).then(|| Instant::now() + limit);
@@ -102,7 +104,9 @@ impl UserLocks {
             }
             let until = deadline.map_or(now + POLL, |deadline| deadline.min(now + POLL));
             state.awaited.insert(session, key.clone());
+            shows(true);
             self.freed.wait_until(&mut state, until);
+            shows(false);
             state.awaited.remove(&session);
         }
     }
@@ -121,6 +125,20 @@ impl UserLocks {
             self.freed.notify_all();
         }
         Some(true)
+    }
+
+    /// Every lock, with who holds it or waits for it: name, session, whether it has it.
+    pub(crate) fn list(&self) -> Vec<(String, u64, bool)> {
+        let state = self.state.lock();
+        let held = state
+            .held
+            .iter()
+            .map(|(key, held)| (key.clone(), held.by, true));
+        let awaited = state.awaited.iter();
+        let awaited = awaited.map(|(session, key)| (key.clone(), *session, false));
+        let mut all: Vec<_> = held.chain(awaited).collect();
+        all.sort_unstable();
+        all
     }
 
     /// Who holds a lock.
@@ -146,7 +164,7 @@ mod tests {
     use super::*;
 
     fn get(locks: &UserLocks, session: u64, name: &str) -> SqlResult<bool> {
-        locks.get(session, name, 0.0, || Ok(()))
+        locks.get(session, name, 0.0, || Ok(()), |_| ())
     }
 
     #[test]
@@ -170,8 +188,15 @@ mod tests {
         for session in 1..=3 {
             assert!(get(&locks, session, &format!("own {session}")).unwrap());
         }
-        let wait =
-            |session: u64| locks.get(session, &format!("own {}", session + 1), 60.0, || Ok(()));
+        let wait = |session: u64| {
+            locks.get(
+                session,
+                &format!("own {}", session + 1),
+                60.0,
+                || Ok(()),
+                |_| (),
+            )
+        };
         std::thread::scope(|scope| {
             let first = scope.spawn(|| wait(1));
             let second = scope.spawn(|| wait(2));
@@ -191,7 +216,10 @@ mod tests {
         let locks = UserLocks::default();
         assert!(get(&locks, 1, "l").unwrap());
         let late = || Err(errors::statement_timeout());
-        assert_eq!(locks.get(2, "l", -1.0, late).unwrap_err().code, 3024);
+        assert_eq!(
+            locks.get(2, "l", -1.0, late, |_| ()).unwrap_err().code,
+            3024
+        );
         assert!(locks.state.lock().awaited.is_empty());
     }
 }

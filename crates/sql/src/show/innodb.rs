@@ -20,6 +20,7 @@ pub(super) fn values(instance: &Instance) -> Vec<Status> {
     let mut values: Vec<(&str, u64)> = cache(&stats);
     values.extend(log(instance, &stats));
     values.extend(statements(instance));
+    values.extend(instance.counters.row_lock_waits.status());
     let mut rows: Vec<Status> = values
         .into_iter()
         .map(|(name, n)| (name, n.to_string()))

@@ -33,7 +33,7 @@ const ZEROS: &str = "\
     Innodb_data_pending_writes Innodb_data_read Innodb_data_reads Innodb_data_writes Innodb_dblwr_pages_written \
     Innodb_dblwr_writes Innodb_num_open_files Innodb_os_log_pending_fsyncs Innodb_os_log_pending_writes \
     Innodb_pages_created Innodb_pages_read Innodb_pages_written Innodb_redo_log_capacity_resized \
-    Innodb_redo_log_uuid Innodb_row_lock_time Innodb_row_lock_time_avg Innodb_row_lock_time_max Innodb_rows_read \
+    Innodb_redo_log_uuid Innodb_rows_read \
     Innodb_sampled_pages_read Innodb_sampled_pages_skipped Innodb_system_rows_deleted Innodb_system_rows_inserted \
     Innodb_system_rows_read Innodb_system_rows_updated Innodb_truncated_status_writes \
     Innodb_undo_tablespaces_active Innodb_undo_tablespaces_explicit Innodb_undo_tablespaces_implicit \

@@ -120,10 +120,10 @@ impl Session {
                 Ok(Progress::Rows(..)) => return Err(self.no_result_set()),
                 Err(ExecError::Sql(e)) => return Err(e),
                 Err(ExecError::Wait(ticket)) => {
-                    let killed = || self.context.check().is_err();
                     self.show_wait();
+                    let killed = || self.context.check().is_err();
                     let waited = ticket.block_unless(self.lock_timeout(), &killed);
-                    self.context.process.show_state("");
+                    self.end_wait();
                     // No handler of the program is asked about a KILL.
                     self.context.check()?;
                     failed = waited.err().map(|e| engine_error(&e));
