@@ -102,8 +102,8 @@ pub use engine::{Engine, EngineStats, MemoryStats};
 pub use error::{CancelReason, EngineError, Result};
 pub use follow::{Followed, FollowedKind, Follower, MoreLog};
 pub use lock::{
-    Deadlock, DeadlockMember, DeadlockObserver, LockInfo, LockMode, LockOutcome, Locked, RangeKind,
-    ScanGap, Uncommitted, WaitPolicy,
+    AfterDeadlock, Deadlock, DeadlockMember, DeadlockObserver, LockInfo, LockMode, LockOutcome,
+    LockWait, Locked, OwnerId, RangeKind, ScanGap, Uncommitted, WaitPolicy,
 };
 pub use maintain::{StallCause, Stalls};
 pub use memtable::Memtable;

@@ -10,7 +10,7 @@
 use std::ops::Bound;
 
 /// The keys from `lower` on and before `upper`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KeySpan {
     /// The smallest key.
     pub lower: Vec<u8>,
@@ -107,10 +107,16 @@ impl Spans {
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.around(key).is_some()
+    }
+
+    /// The span that has a key.
+    pub(crate) fn around(&self, key: &[u8]) -> Option<&KeySpan> {
         let behind = self
             .spans
             .partition_point(|span| span.lower.as_slice() <= key);
-        behind > 0 && self.spans[behind - 1].is_before_end(key)
+        let last = self.spans[..behind].last();
+        last.filter(|span| span.is_before_end(key))
     }
 
     /// Whether `span` could be added without making the set coarser.

@@ -38,6 +38,7 @@ use crate::binlog::{Binlog, Replicas};
 use crate::capture::LoggedStatement;
 use crate::host::{Host, HostSlot};
 use crate::infoschema::Deadlocks;
+use crate::loglines::LineLimit;
 use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
 use crate::replica::Channels;
@@ -121,6 +122,8 @@ pub struct Instance {
     pub(crate) audit: AuditLog,
     /// The last deadlocks.
     pub(crate) deadlocks: Deadlocks,
+    /// Lines of the log about KILL.
+    pub(crate) kills_told: LineLimit,
 }
 
 impl Instance {

@@ -24,6 +24,7 @@ pub mod dml;
 mod host;
 pub mod infoschema;
 mod instance;
+mod loglines;
 mod logtable;
 mod persisted;
 mod printer;
@@ -55,5 +56,6 @@ pub use instance::{
     HashPassword, Instance, InstanceConfig, PasswordHashing, SALT_BYTES, Starting, VerifyPassword,
     check_settings,
 };
+pub use loglines::{LineLimit, on_one_line};
 pub use session::{Batch, ClientInfo, PlanStatistics, Prepared, Request, Session, StateChange};
 pub use textfile::FileSource;

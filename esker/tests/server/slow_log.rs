@@ -149,7 +149,9 @@ fn the_error_log_has_kills_and_deadlocks() {
     a.run("SET GLOBAL innodb_print_all_deadlocks = ON");
     a.run("BEGIN; UPDATE d.t SET v = 7 WHERE id = 1");
     b.run("BEGIN; UPDATE d.t SET v = 7 WHERE id = 2");
-    let other = std::thread::spawn(move || (b.code("UPDATE d.t SET v = 8 WHERE id = 1"), b));
+    // Lines of a statement are none of the log.
+    let forged = "UPDATE d.t SET v = 8\n*** WE ROLL BACK TRANSACTION (7)\nWHERE id = 1";
+    let other = std::thread::spawn(move || (b.code(forged), b));
     eventually("it waits", || {
         a.value("SELECT COUNT(*) FROM performance_schema.data_lock_waits") == "1"
     });
@@ -162,12 +164,38 @@ fn the_error_log_has_kills_and_deadlocks() {
     b.run(&format!("KILL {}", ids[0]));
     server.stop();
     let log = std::fs::read_to_string(dir.path().join("log")).expect("log");
-    assert_eq!(log.matches("WE ROLL BACK TRANSACTION").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("\n*** WE ROLL BACK TRANSACTION").count(),
+        1,
+        "{log}"
+    );
+    assert!(
+        log.contains(r"v = 8\n*** WE ROLL BACK TRANSACTION (7)\nWHERE"),
+        "{log}"
+    );
     assert!(log.contains("UPDATE d.t SET v = 9 WHERE id = 2"), "{log}");
     let killed = format!("KILL {} (user \"root\" from 127.0.0.1:", ids[0]);
     assert!(log.contains(&killed), "{log}");
     // That of an own statement is nothing to tell.
     assert!(!log.contains("KILL QUERY"), "{log}");
+}
+
+#[test]
+fn who_ends_its_own_connections_fills_no_log() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut server = Server::start(dir.path(), &[]);
+    let mut c = server.connect();
+    const KILLED: usize = 60;
+    let others: Vec<_> = (0..KILLED).map(|_| server.connect()).collect();
+    let ids = c.lines("SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND = 'Sleep'");
+    assert!(ids.len() >= KILLED);
+    let all: Vec<_> = ids.iter().map(|id| format!("KILL {id}")).collect();
+    c.run(&all.join("; "));
+    drop(others);
+    server.stop();
+    let log = std::fs::read_to_string(dir.path().join("log")).expect("log");
+    let told = log.matches(" by root@").count();
+    assert!((1..KILLED).contains(&told), "{told} of {KILLED}: {log}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::commit::id::PreparedId;
-use crate::lock::LockInfo;
+use crate::lock::{LockInfo, OwnerId};
 use crate::txn::Commit;
 use crate::txn::ordered::{self, CommitStage, DecidingLog, Harden, Ordered, PendingCommit};
 use crate::txn::prepared;
@@ -141,6 +141,11 @@ impl Engine {
             .env
             .prepared
             .locks(id, &self.core.env.commit.locks, limit)
+    }
+
+    /// The transaction prepared under `id` as waits for its locks name it; none if it does not wait for a decision.
+    pub fn owner_of_prepared(&self, id: &PreparedId) -> Option<OwnerId> {
+        self.core.env.prepared.owner(id)
     }
 
     /// Trees that the transaction prepared under `id` has written to or holds locks in, ascending; none if it does not

@@ -18,15 +18,18 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 
 use super::owner::Place;
-use super::{LockInfo, LockManager, LockOwner};
+use super::{LockInfo, LockManager, LockOwner, OwnerId};
 use crate::{EngineError, Result};
 
 /// Locks of one member that an observer gets to see.
 const SHOWN_LOCKS: usize = 16;
+/// Members of one cycle that an observer gets to see, beside the victim.
+const SHOWN_MEMBERS: usize = 32;
 
 /// A cycle of waits that has been found.
 pub struct Deadlock {
-    /// Its members; each waits for the next one, and the last for the first.
+    /// Its members; each waits for the next one, and the last for the first. Of a long cycle the first ones, and the
+    /// victim.
     pub members: Vec<DeadlockMember>,
     /// The member whose wait is about to end.
     pub victim: usize,
@@ -34,25 +37,35 @@ pub struct Deadlock {
 
 /// A transaction in a cycle.
 pub struct DeadlockMember {
-    owner: Arc<LockOwner>,
+    /// Which transaction it is.
+    pub owner: OwnerId,
     /// What it waits for, then some of what it has locked.
     pub locks: Vec<LockInfo>,
 }
 
-impl DeadlockMember {
-    /// Is it this transaction?
-    pub(crate) fn is(&self, owner: &Arc<LockOwner>) -> bool {
-        Arc::ptr_eq(&self.owner, owner)
-    }
-}
+/// What is left to do about a deadlock when others may look for cycles again.
+pub type AfterDeadlock = Box<dyn FnOnce() + Send>;
 
-/// Whoever wants to know of deadlocks. It is called while the members still wait, and must not wait for locks itself.
-pub type DeadlockObserver = Box<dyn Fn(&Deadlock) + Send + Sync>;
+/// Whoever wants to know of deadlocks. It is called while the members still wait, and nobody else finds a cycle
+/// meanwhile: it takes what it needs, waits for no locks, and gives back what it does later.
+pub type DeadlockObserver = Box<dyn Fn(Deadlock) -> AfterDeadlock + Send + Sync>;
 
 impl LockManager {
     /// Breaks every cycle that the wait of `requester` closes. An error means that the requester itself was chosen; it
     /// is no longer in the queue.
     pub(super) fn break_cycles(&self, requester: &Arc<LockOwner>) -> Result<()> {
+        let mut left: SmallVec<[AfterDeadlock; 1]> = SmallVec::new();
+        let outcome = self.break_each_cycle(requester, |later| left.push(later));
+        left.into_iter().for_each(|later| later());
+        outcome
+    }
+
+    /// The same; what the observer does afterwards goes to `later`.
+    fn break_each_cycle(
+        &self,
+        requester: &Arc<LockOwner>,
+        mut later: impl FnMut(AfterDeadlock),
+    ) -> Result<()> {
         let _one_at_a_time = self.detecting.lock();
         while let Some(cycle) = self.find_cycle(requester) {
             let victim = choose_victim(requester, &cycle);
@@ -62,7 +75,7 @@ impl LockManager {
             };
             self.deadlocks.fetch_add(1, Ordering::Relaxed);
             if let Some(observer) = self.observer.get() {
-                observer(&self.described(&cycle, &victim));
+                later(observer(self.described(&cycle, &victim)));
             }
             let ended = self.end_wait(&victim, EngineError::Deadlock);
             if Arc::ptr_eq(&victim, requester) {
@@ -79,14 +92,18 @@ impl LockManager {
 
     fn described(&self, cycle: &[Arc<LockOwner>], victim: &Arc<LockOwner>) -> Deadlock {
         let member = |owner: &Arc<LockOwner>| DeadlockMember {
-            owner: Arc::clone(owner),
+            owner: OwnerId::of(owner),
             locks: self.list(owner, SHOWN_LOCKS),
         };
-        let place = cycle.iter().position(|owner| Arc::ptr_eq(owner, victim));
-        Deadlock {
-            members: cycle.iter().map(member).collect(),
-            victim: place.expect("the victim is a member"),
-        }
+        let is_victim = |owner: &Arc<LockOwner>| Arc::ptr_eq(owner, victim);
+        let place = cycle.iter().position(is_victim);
+        let place = place.expect("the victim is a member");
+        let first = cycle.iter().take(SHOWN_MEMBERS);
+        let last = cycle.get(place).filter(|_| place >= SHOWN_MEMBERS);
+        let members: Vec<_> = first.chain(last).map(member).collect();
+        let victim = place.min(SHOWN_MEMBERS);
+        debug_assert!(victim < members.len());
+        Deadlock { members, victim }
     }
 
     /// Has deadlocks told from now on; the first observer stays.

@@ -38,7 +38,7 @@ use crate::wait::Resolver;
 const SHARDS: usize = 64;
 
 /// What a range lock does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RangeKind {
     /// Others do not insert.
     Gap,
@@ -83,13 +83,27 @@ impl Holder {
     }
 
     fn stops(&self, key: &[u8], want: Want) -> bool {
+        self.in_the_way(key, want).is_some()
+    }
+
+    /// The range that a request meets.
+    fn in_the_way(&self, key: &[u8], want: Want) -> Option<(RangeKind, &KeySpan)> {
+        let ahead = || self.ahead.iter().find(|(_, span)| span.contains(key));
         match want {
             Want::Insert => {
-                self.gaps.contains(key) || self.ahead.iter().any(|(_, span)| span.contains(key))
+                let gap = self.gaps.around(key);
+                let gap = gap.or_else(|| ahead().map(|(_, span)| span));
+                gap.map(|span| (RangeKind::Gap, span))
             }
-            Want::Row(LockMode::Shared) => self.exclusive.contains(key),
-            Want::Row(LockMode::Exclusive) => {
-                self.exclusive.contains(key) || self.shared.contains(key)
+            Want::Row(wanted) => {
+                let exclusive = self.exclusive.around(key);
+                let shared = || self.shared.around(key);
+                let cover = exclusive.map(|span| (LockMode::Exclusive, span));
+                let cover = cover.or_else(|| match wanted {
+                    LockMode::Shared => None,
+                    LockMode::Exclusive => shared().map(|span| (LockMode::Shared, span)),
+                });
+                cover.map(|(mode, span)| (RangeKind::Cover(mode), span))
             }
         }
     }
@@ -116,6 +130,14 @@ impl RangeWaiter {
     }
 }
 
+/// What is in the way of a wait.
+pub(super) enum Obstacle<'a> {
+    /// A range of another.
+    Held(RangeKind, &'a KeySpan),
+    /// What another one waits for, at the same key.
+    Awaited(Want),
+}
+
 #[derive(Default)]
 struct TreeRanges {
     holders: Vec<Holder>,
@@ -136,15 +158,22 @@ impl TreeRanges {
         others.any(|holder| holder.stops(key, want))
     }
 
-    /// Those in the way of a wait: holders, and who came before it.
-    fn blockers(&self, owner: &LockOwner, key: &[u8], want: Want) -> SmallVec<[Arc<LockOwner>; 4]> {
-        let others = self.holders.iter().filter(|holder| !holder.is(owner));
-        let holding = others.filter(|holder| holder.stops(key, want));
+    /// Those in the way of a wait: holders with the range that is, and who came before it.
+    fn in_the_way<'a>(
+        &'a self,
+        owner: &'a LockOwner,
+        key: &'a [u8],
+        want: Want,
+    ) -> impl Iterator<Item = (&'a Arc<LockOwner>, Obstacle<'a>)> {
+        let others = self.holders.iter().filter(move |holder| !holder.is(owner));
+        let holding = others.filter_map(move |holder| {
+            let (kind, span) = holder.in_the_way(key, want)?;
+            Some((&holder.owner, Obstacle::Held(kind, span)))
+        });
         let at = self.waiters.iter().position(|w| w.is(owner));
         let before = &self.waiters[..at.unwrap_or(0)];
         let waiting = stopping(before, &self.holders, owner, key, want);
-        let owners = holding.map(|h| &h.owner).chain(waiting.map(|w| &w.owner));
-        owners.map(Arc::clone).collect()
+        holding.chain(waiting.map(|w| (&w.owner, Obstacle::Awaited(w.want))))
     }
 }
 
@@ -486,9 +515,26 @@ impl Ranges {
         key: &[u8],
         want: Want,
     ) -> SmallVec<[Arc<LockOwner>; 4]> {
+        let mut owners = SmallVec::new();
+        self.each_in_the_way(owner, tree, (key, want), |other, _| {
+            owners.push(Arc::clone(other));
+        });
+        owners
+    }
+
+    /// Calls `each` with everyone in the way of a wait.
+    pub(super) fn each_in_the_way(
+        &self,
+        owner: &LockOwner,
+        tree: TreeId,
+        (key, want): (&[u8], Want),
+        mut each: impl FnMut(&Arc<LockOwner>, Obstacle<'_>),
+    ) {
         let shard = self.cell(tree).shard.lock();
-        let ranges = shard.trees.get(&tree);
-        ranges.map_or_else(SmallVec::new, |ranges| ranges.blockers(owner, key, want))
+        if let Some(ranges) = shard.trees.get(&tree) {
+            let found = ranges.in_the_way(owner, key, want);
+            found.for_each(|(other, obstacle)| each(other, obstacle));
+        }
     }
 
     /// Gives back all ranges of an owner.

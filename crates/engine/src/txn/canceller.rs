@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::Txn;
-use crate::lock::{DeadlockMember, LockInfo, LockManager, LockOwner};
+use crate::lock::{LockInfo, LockManager, LockOwner, LockWait, OwnerId};
 use crate::wait::Ticket;
 use crate::{CancelReason, EngineError, Result, TreeId};
 
@@ -49,6 +49,17 @@ impl WaitCanceller {
         self.locks.list(&owner, limit)
     }
 
+    /// The wait that the transaction is in, with at most `limit` of those in its way.
+    pub fn wait(&self, limit: usize) -> Option<LockWait> {
+        let owner = Arc::clone(&self.owner.lock());
+        self.locks.wait_of(&owner, limit)
+    }
+
+    /// Names the transaction in waits of others.
+    pub fn owner(&self) -> OwnerId {
+        OwnerId::of(&self.owner.lock())
+    }
+
     /// How many entries the transaction has written into each tree, those that it has moved to disk left out.
     pub fn written(&self) -> Vec<(TreeId, u64)> {
         let owner = Arc::clone(&self.owner.lock());
@@ -60,11 +71,6 @@ impl WaitCanceller {
         let owner = Arc::clone(&self.owner.lock());
         let other = Arc::clone(&other.owner.lock());
         self.locks.waits_for(&owner, &other)
-    }
-
-    /// Is it this member of a deadlock?
-    pub fn is(&self, member: &DeadlockMember) -> bool {
-        member.is(&self.owner.lock())
     }
 
     /// Ends the wait the transaction is in; false if it is in none.

@@ -23,7 +23,7 @@ use crate::commit::entry::{AttachmentPieces, Entry, EntryBuffers};
 use crate::commit::env::{Background, Ingest};
 use crate::commit::id::PreparedId;
 use crate::commit::log::Place;
-use crate::lock::{LockInfo, LockManager, LockOwner};
+use crate::lock::{LockInfo, LockManager, LockOwner, OwnerId};
 use crate::tree::IngestId;
 use crate::{EngineError, Result, Seq, TreeId};
 use esker_wal::RecordKind;
@@ -166,6 +166,14 @@ impl PreparedTable {
         match slots.get(id) {
             Some(Slot::Waiting(txn)) => locks.list(&txn.owner, limit),
             _ => Vec::new(),
+        }
+    }
+
+    /// A transaction that waits, as waits for its locks name it.
+    pub(crate) fn owner(&self, id: &PreparedId) -> Option<OwnerId> {
+        match self.slots.lock().get(id) {
+            Some(Slot::Waiting(txn)) => Some(OwnerId::of(&txn.owner)),
+            _ => None,
         }
     }
 

@@ -3,14 +3,16 @@
 //! Neighbours: the engine lists the locks of a session; `show` makes SHOW ENGINE INNODB STATUS of the same;
 //! `deadlocks` has those that ended.
 //! **Invariants**: columns are those of MySQL's `performance_schema.data_locks`, `data_lock_waits`, `metadata_locks`;
-//! rows are only for who has the PROCESS privilege; at most [`MAX_LOCKS`] row locks of one transaction are listed.
+//! rows are only for who has the PROCESS privilege; what is listed is bounded as a whole, so that the look at a
+//! thousand sessions that wait, or at a transaction with a million locks, stays cheap.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use esker_engine::scan::KeySpan;
-use esker_engine::{LockInfo, LockMode, Locked, RangeKind, TreeId};
+use esker_engine::{LockInfo, LockMode, LockWait, Locked, OwnerId, PreparedId, RangeKind, TreeId};
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::codec::UTC;
 use esker_types::cast::write_text;
@@ -19,12 +21,21 @@ use esker_types::{Value, ValueRef};
 
 use super::{Viewer, optional, text};
 use crate::instance::Instance;
+use crate::loglines::on_one_line;
 use crate::session::registry::Process;
-use crate::xids;
+use crate::xids::{self, PreparedInfo};
 use esker_sql_catalog::mdl::{MdlDuration, MdlInfo, MdlKey};
 
-/// Locks of one transaction that are listed.
+/// Locks of one transaction that are listed, beside those that somebody waits for.
 pub(super) const MAX_LOCKS: usize = 1000;
+/// Locks of all transactions that are listed, beside those.
+const MAX_LISTED: usize = 50_000;
+/// Waits that are listed.
+const MAX_WAITS: usize = 10_000;
+/// Locks that SHOW ENGINE INNODB STATUS has.
+const MAX_PRINTED: usize = 5_000;
+/// Ids of prepared transactions are above those of sessions, which a transaction is called by otherwise.
+const PREPARED: u64 = 1 << 48;
 
 /// The rows of a table about locks; None when it is not one.
 pub(super) fn rows(table: &str, viewer: &Viewer) -> Option<Vec<Vec<Value>>> {
@@ -60,43 +71,89 @@ pub(super) fn indexes(instance: &Instance) -> Indexes {
 
 pub(super) fn data_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
     let instance = &viewer.instance;
+    // From here on the prepared transactions are known.
+    let _ = instance.xids();
     let indexes = indexes(instance);
+    let in_the_way = in_the_way(instance);
     let mut rows = Vec::new();
+    let mut add = |(id, thread): (u64, Option<u64>), locks: &dyn Fn(usize) -> Vec<LockInfo>| {
+        let left = MAX_LISTED.saturating_sub(rows.len());
+        let first = locks(MAX_LOCKS.min(left));
+        let blocking = in_the_way.get(&id).into_iter().flatten();
+        let others = blocking.filter(|lock| !first.contains(lock));
+        let listed = first.iter().chain(others);
+        rows.extend(listed.filter_map(|lock| lock_row(id, thread, lock, &indexes)));
+    };
     for process in instance.registry.list() {
-        for (nth, lock) in process.locks(MAX_LOCKS).iter().enumerate() {
-            rows.extend(lock_row(Some(process.id), nth, lock, &indexes));
-        }
+        add((process.id, Some(process.id)), &|limit| {
+            process.locks(limit)
+        });
     }
-    for prepared in instance.xids().list() {
-        let locks = instance
-            .engine()
-            .locks_of_prepared(&xids::encode(&prepared.xid), MAX_LOCKS);
-        for (nth, lock) in locks.iter().enumerate() {
-            rows.extend(lock_row(None, nth, lock, &indexes));
-        }
+    for prepared in prepared(instance) {
+        add((prepared.id, None), &|limit| {
+            prepared.locks(instance, limit)
+        });
     }
     rows
 }
 
+/// A transaction that is prepared and waits for a decision.
+pub(super) struct Prepared {
+    /// What the tables call it.
+    pub(super) id: u64,
+    key: PreparedId,
+    owner: Option<OwnerId>,
+    pub(super) since_micros: i64,
+}
+
+impl Prepared {
+    pub(super) fn locks(&self, instance: &Instance, limit: usize) -> Vec<LockInfo> {
+        instance.engine().locks_of_prepared(&self.key, limit)
+    }
+}
+
+/// The prepared transactions, as far as they are known without a wait.
+pub(super) fn prepared(instance: &Instance) -> Vec<Prepared> {
+    if !instance.knows_xids() {
+        return Vec::new();
+    }
+    let one = |info: PreparedInfo| {
+        let key = xids::encode(&info.xid);
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        Prepared {
+            id: PREPARED | hasher.finish() & (PREPARED - 1),
+            owner: instance.engine().owner_of_prepared(&key),
+            key,
+            since_micros: info.since_micros,
+        }
+    };
+    instance.xids().list().into_iter().map(one).collect()
+}
+
+/// Locks that somebody waits for, by the transaction that has them: they are listed, however many others it has.
+fn in_the_way(instance: &Instance) -> HashMap<u64, HashSet<LockInfo>> {
+    let mut locks: HashMap<u64, HashSet<LockInfo>> = HashMap::new();
+    for wait in waits(instance) {
+        locks.entry(wait.blocker.0).or_default().insert(wait.held);
+    }
+    locks
+}
+
 /// A lock as a row; None if its table has just gone.
 fn lock_row(
-    transaction: Option<u64>,
-    nth: usize,
+    transaction: u64,
+    thread: Option<u64>,
     lock: &LockInfo,
     indexes: &Indexes,
 ) -> Option<Vec<Value>> {
     let (table, index) = indexes.get(&lock.tree)?;
     let index = &table.indexes[*index];
-    let id = transaction.map_or(Value::Null, Value::UInt);
-    let name = match transaction {
-        Some(transaction) => lock_name(transaction, nth, lock),
-        None => format!("prepared:{}:{nth}", lock.tree.0),
-    };
     Some(vec![
         text("INNODB"),
-        text(name),
-        id.clone(),
-        id,
+        text(lock_name(transaction, lock)),
+        Value::UInt(transaction),
+        thread.map_or(Value::Null, Value::UInt),
         Value::Null,
         text(&table.schema),
         text(&table.name),
@@ -114,9 +171,11 @@ fn lock_row(
     ])
 }
 
-/// The id of a transaction's lock, `nth` of its list.
-pub(super) fn lock_name(transaction: u64, nth: usize, lock: &LockInfo) -> String {
-    format!("{transaction}:{}:{nth}", lock.tree.0)
+/// The id of a transaction's lock: the same in every table, and as long as it is held.
+pub(super) fn lock_name(transaction: u64, lock: &LockInfo) -> String {
+    let mut hasher = DefaultHasher::new();
+    lock.hash(&mut hasher);
+    format!("{transaction}:{}:{:016x}", lock.tree.0, hasher.finish())
 }
 
 /// The mode in InnoDB's words.
@@ -199,66 +258,67 @@ fn with_rest(mut values: String, rest: &[u8]) -> String {
     values
 }
 
-/// Sessions that wait for a lock, and those that must end before.
-fn waits(instance: &Instance) -> Vec<(Arc<Process>, Arc<Process>)> {
-    let sessions = instance.registry.list();
-    let awaits = |process: &&Arc<Process>| process.locks(1).iter().any(|lock| !lock.is_granted);
-    let pairs = sessions.iter().filter(awaits).flat_map(|waiter| {
-        let blockers = sessions.iter().filter(|other| waiter.waits_for(other));
-        blockers.map(|blocker| (Arc::clone(waiter), Arc::clone(blocker)))
-    });
-    pairs.collect()
+/// A session that waits for a lock, and a transaction that must end before.
+struct Wait {
+    waiter: Arc<Process>,
+    wanted: LockInfo,
+    /// Transaction and connection; a prepared transaction has none.
+    blocker: (u64, Option<u64>),
+    /// What is in the way.
+    held: LockInfo,
 }
 
-/// Could `held`, or another request before it, be what keeps the request for a key waiting?
-fn stops(held: &Locked, wanted: &Locked) -> bool {
-    match (wanted, held) {
-        (Locked::Row(_, key), Locked::Row(_, other)) => key == other,
-        (Locked::Row(..), Locked::Range(RangeKind::Gap, _)) => false,
-        (Locked::Row(_, key) | Locked::Insert(key), Locked::Range(_, span)) => span.contains(key),
-        (Locked::Insert(key), Locked::Insert(other)) => key == other,
-        (Locked::Row(..), Locked::Insert(_)) | (Locked::Insert(_), Locked::Row(..)) => false,
-        (Locked::Range(..), _) => {
-            debug_assert!(false, "nobody waits for a range");
-            false
+/// At most [`MAX_WAITS`] waits of sessions for each other.
+fn waits(instance: &Instance) -> Vec<Wait> {
+    let sessions = instance.registry.list();
+    let of_sessions = sessions
+        .iter()
+        .filter_map(|process| Some((process.lock_owner()?, (process.id, Some(process.id)))));
+    let mut by_owner: HashMap<OwnerId, (u64, Option<u64>)> = of_sessions.collect();
+    for prepared in prepared(instance) {
+        by_owner.extend(prepared.owner.map(|owner| (owner, (prepared.id, None))));
+    }
+    let mut waits = Vec::new();
+    for waiter in &sessions {
+        let Some(wait) = waiter.lock_wait(MAX_WAITS - waits.len()) else {
+            continue;
+        };
+        let LockWait { wanted, in_the_way } = wait;
+        waits.extend(in_the_way.into_iter().filter_map(|(owner, held)| {
+            Some(Wait {
+                waiter: Arc::clone(waiter),
+                wanted: wanted.clone(),
+                blocker: *by_owner.get(&owner)?,
+                held,
+            })
+        }));
+        if waits.len() == MAX_WAITS {
+            break;
         }
     }
-}
-
-/// The ends of a wait: the first lock of the one who waits, and the one of the other that is in its way.
-fn ends_of_wait(waiter: &Process, blocker: &Process) -> Option<[Option<(usize, LockInfo)>; 2]> {
-    let wanted = waiter.locks(1).pop().filter(|lock| !lock.is_granted)?;
-    let others = blocker.locks(MAX_LOCKS).into_iter().enumerate();
-    let mut in_the_way =
-        others.filter(|(_, held)| held.tree == wanted.tree && stops(&held.what, &wanted.what));
-    let first = in_the_way.next();
-    let granted = match &first {
-        Some((_, lock)) if !lock.is_granted => in_the_way.find(|(_, lock)| lock.is_granted),
-        _ => None,
-    };
-    Some([Some((0, wanted)), granted.or(first)])
+    debug_assert!(waits.len() <= MAX_WAITS);
+    waits
 }
 
 pub(super) fn lock_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let side = |process: &Process, lock: Option<(usize, LockInfo)>| {
-        let tree = lock.as_ref().map(|(_, lock)| u64::from(lock.tree.0));
+    let _ = viewer.instance.xids();
+    let side = |(transaction, thread): (u64, Option<u64>), lock: &LockInfo| {
         [
-            optional(lock.map(|(nth, lock)| lock_name(process.id, nth, &lock))),
-            Value::UInt(process.id),
-            Value::UInt(process.id),
+            text(lock_name(transaction, lock)),
+            Value::UInt(transaction),
+            thread.map_or(Value::Null, Value::UInt),
             Value::Null,
-            tree.map_or(Value::Null, Value::UInt),
+            Value::UInt(u64::from(lock.tree.0)),
         ]
     };
-    let row = |(waiter, blocker): (Arc<Process>, Arc<Process>)| {
-        // A wait that has ended meanwhile is none.
-        let [wanted, held] = ends_of_wait(&waiter, &blocker)?;
-        let sides = [side(&waiter, wanted), side(&blocker, held)];
-        let cells = sides.into_iter().flatten();
-        Some(std::iter::once(text("INNODB")).chain(cells).collect())
+    let row = |wait: Wait| {
+        let waiter = wait.waiter.id;
+        let wanted = side((waiter, Some(waiter)), &wait.wanted);
+        let held = side(wait.blocker, &wait.held);
+        let engine = std::iter::once(text("INNODB"));
+        engine.chain(wanted).chain(held).collect()
     };
-    let waits = waits(&viewer.instance).into_iter();
-    waits.filter_map(row).collect()
+    waits(&viewer.instance).into_iter().map(row).collect()
 }
 
 /// Columns of a metadata lock: kind, schema and name of its object come first.
@@ -269,7 +329,49 @@ const LOCK_TYPE: usize = 5;
 /// Metadata locks that are held or waited for; those of prepared transactions have no owner.
 pub(super) fn metadata_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
     let locks = viewer.instance.catalog.locks().list().into_iter();
-    locks.map(|lock| metadata_row(&lock)).collect()
+    let rows = locks.map(|lock| metadata_row(&lock));
+    let user_locks = viewer.instance.registry.user_locks.list().into_iter();
+    let user_rows = user_locks.map(|(name, session, is_granted)| {
+        metadata_cells(
+            [
+                "USER LEVEL LOCK",
+                "EXCLUSIVE",
+                "EXPLICIT",
+                status_of(is_granted),
+            ],
+            [None, Some(&name)],
+            Some(session),
+        )
+    });
+    rows.chain(user_rows).collect()
+}
+
+fn status_of(is_granted: bool) -> &'static str {
+    match is_granted {
+        true => "GRANTED",
+        false => "PENDING",
+    }
+}
+
+/// A row about a metadata lock: kind, mode, duration and status; schema and name of the object; whose it is.
+fn metadata_cells(
+    [kind, mode, duration, status]: [&str; 4],
+    [schema, name]: [Option<&str>; 2],
+    session: Option<u64>,
+) -> Vec<Value> {
+    vec![
+        text(kind),
+        optional(schema),
+        optional(name),
+        Value::Null,
+        Value::Null,
+        text(mode),
+        text(duration),
+        text(status),
+        text(""),
+        session.map_or(Value::Null, Value::UInt),
+        Value::Null,
+    ]
 }
 
 fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
@@ -283,29 +385,17 @@ fn metadata_row(lock: &MdlInfo) -> Vec<Value> {
         MdlKey::Tablespace(name) => ("TABLESPACE", None, Some(name)),
         MdlKey::Routine(kind, schema, name) => (kind.text(), Some(schema), Some(name)),
     };
-    let or_null = |part: Option<&Arc<str>>| part.map_or(Value::Null, |s| text(&**s));
     let duration = match lock.duration {
         MdlDuration::Statement => "STATEMENT",
         MdlDuration::Transaction => "TRANSACTION",
         MdlDuration::Explicit | MdlDuration::Global | MdlDuration::Instance => "EXPLICIT",
     };
-    let status = match lock.is_granted {
-        true => "GRANTED",
-        false => "PENDING",
-    };
-    vec![
-        text(kind),
-        or_null(schema),
-        or_null(name),
-        Value::Null,
-        Value::Null,
-        text(lock.mode.word(name.is_none())),
-        text(duration),
-        text(status),
-        text(""),
-        lock.connection.map_or(Value::Null, Value::UInt),
-        Value::Null,
-    ]
+    let mode = lock.mode.word(name.is_none());
+    metadata_cells(
+        [kind, mode, duration, status_of(lock.is_granted)],
+        [schema.map(|s| &**s), name.map(|s| &**s)],
+        lock.connection,
+    )
 }
 
 /// Who waits for whom: a lock that is held, of another session, in a mode that does not go with the one asked for.
@@ -321,7 +411,8 @@ fn metadata_waits(viewer: &Viewer) -> Vec<Vec<Value>> {
         let blocks = |holder: &&&MdlInfo| {
             holder.connection != waiting.connection && waiting.mode.conflicts(holder.mode)
         };
-        rows.extend(holders.filter(blocks).map(|holder| {
+        let left = MAX_WAITS - rows.len();
+        rows.extend(holders.filter(blocks).take(left).map(|holder| {
             let mut row = metadata_row(waiting);
             let blocking = metadata_row(holder).swap_remove(LOCK_TYPE);
             row.truncate(NAME_PARTS);
@@ -356,11 +447,11 @@ pub(super) fn lock_text(indexes: &Indexes, lock: &LockInfo, transaction: u64) ->
         "RECORD LOCKS space id {} page no 0 n bits 0 index {} of table `{}`.`{}` trx id {transaction} lock_mode \
          {}{waiting}\nRecord lock, heap no 0: {}",
         lock.tree.0,
-        index.name,
-        table.schema,
-        table.name,
+        on_one_line(&index.name),
+        on_one_line(&table.schema),
+        on_one_line(&table.name),
         monitor_mode(&lock.what),
-        data_of(table, index, &lock.what),
+        on_one_line(&data_of(table, index, &lock.what)),
     ))
 }
 
@@ -369,26 +460,32 @@ pub(crate) fn transactions_text(instance: &Instance) -> String {
     let indexes = indexes(instance);
     let mut out = String::new();
     let now = instance.now_micros();
+    let mut left = MAX_PRINTED;
     for process in instance.registry.list() {
         let detail = process.detail();
-        let Some(started) = detail.transaction else {
+        let (id, locks) = (process.id, process.locks(MAX_LOCKS.min(left)));
+        // A statement in autocommit is a transaction as long as it has locks.
+        let started = detail.transaction;
+        let started = started.or((!locks.is_empty()).then(|| process.since_micros()));
+        let Some(started) = started else {
             continue;
         };
         let seconds = (now - started).max(0) / 1_000_000;
-        let (id, locks) = (process.id, process.locks(MAX_LOCKS));
+        left -= locks.len().min(left);
         let is_waiting = locks.iter().any(|lock| !lock.is_granted);
         let wait = if is_waiting { "LOCK WAIT " } else { "" };
         let held = locks.len();
         let _ = writeln!(
             out,
             "---TRANSACTION {id}, ACTIVE {seconds} sec\n{wait}{held} lock struct(s), heap size 0, {held} row lock(s)\n\
-             MySQL thread id {id}, OS thread handle 0, query id 0 {} {} {}",
+             MySQL thread id {id}, OS thread handle 0, query id 0 {} {} {} {}",
             process.host(),
+            process.address(),
             detail.user,
             detail.state,
         );
         if let Some(statement) = &detail.info {
-            let _ = writeln!(out, "{statement}");
+            let _ = writeln!(out, "{}", super::deadlocks::cut(statement));
         }
         if is_waiting {
             let waited = (now - process.since_micros()).max(0) / 1_000_000;
@@ -407,8 +504,11 @@ pub(crate) fn transactions_text(instance: &Instance) -> String {
             let _ = writeln!(out, "------------------");
         }
     }
-    for (waiter, blocker) in waits(instance) {
-        let _ = writeln!(out, "TRANSACTION {} WAITS FOR {}", waiter.id, blocker.id);
+    for Wait {
+        waiter, blocker, ..
+    } in waits(instance)
+    {
+        let _ = writeln!(out, "TRANSACTION {} WAITS FOR {}", waiter.id, blocker.0);
     }
     out
 }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use esker_engine::{Engine, EngineConfig, ForceRecovery, RecoveryMode};
 use esker_sql_catalog::accounts::store::Stored;
@@ -28,6 +28,7 @@ use crate::datadir;
 use crate::ddl;
 use crate::host::HostSlot;
 use crate::infoschema::Deadlocks;
+use crate::loglines::LineLimit;
 use crate::persisted::Persisted;
 use crate::querylog::{self, QueryLogs};
 use crate::replica::{Channels, RulesAtStart};
@@ -177,6 +178,7 @@ impl Starting {
             host_slot: HostSlot::default(),
             audit: AuditLog::default(),
             deadlocks: Deadlocks::default(),
+            kills_told: LineLimit::default(),
         };
         instance.apply_switches();
         instance.apply_flush_policy();
@@ -209,9 +211,15 @@ fn open_temp_space(
 fn keep_deadlocks(instance: &Arc<Instance>) {
     let weak = Arc::downgrade(instance);
     instance.engine.observe_deadlocks(Box::new(move |deadlock| {
-        if let Some(instance) = weak.upgrade() {
-            instance.note_deadlock(deadlock);
-        }
+        let noted = weak
+            .upgrade()
+            .map(|instance| instance.note_deadlock(deadlock));
+        let weak = Weak::clone(&weak);
+        Box::new(move || {
+            if let (Some(instance), Some(noted)) = (weak.upgrade(), noted) {
+                instance.tell_deadlock(&noted);
+            }
+        })
     }));
 }
 

@@ -4,12 +4,16 @@
 //! **Invariants**: without a privilege an account stops only sessions of its own user; a client whose connection
 //! another one ends hears nothing more, not even an error: its driver would take the connection for a live one.
 
+use std::time::Instant;
+
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_syntax::ast::Kill;
 use esker_types::{SqlError, SqlResult, Value};
 
+use super::registry::Process;
 use super::run::{Done, ok};
 use super::{Session, SessionContext};
+use crate::loglines::on_one_line;
 
 impl Session {
     /// KILL CONNECTION through the protocol.
@@ -52,19 +56,30 @@ impl SessionContext {
                 .map_err(not_owner)?;
         }
         let ends_other = connection && id != self.process.id;
-        // Whoever ends the statements of its own sessions, as clients do at their timeouts, fills no log with it.
+        // Whoever ends the statements of its own sessions, as clients do at their timeouts, is not told of.
         if ends_other || !is_own {
-            let what = if connection { "KILL" } else { "KILL QUERY" };
-            let (user, peer) = (target.detail().user, &target.peer);
-            tracing::info!(
-                "{what} {id} (user {user:?} from {peer}) by {}",
-                self.account.name()
-            );
+            self.tell_kill(&target, connection);
         }
         match ends_other {
             true => target.cut_off(),
             false => target.kill(connection),
         }
         Ok(())
+    }
+
+    /// Tells the server's log of it, unless it hears that too often.
+    fn tell_kill(&self, target: &Process, connection: bool) {
+        let Some(left_out) = self.instance.kills_told.admit(Instant::now()) else {
+            return;
+        };
+        if left_out > 0 {
+            tracing::info!("{left_out} more KILL are not listed");
+        }
+        let what = if connection { "KILL" } else { "KILL QUERY" };
+        let (id, user, peer) = (target.id, target.detail().user, &target.peer);
+        tracing::info!(
+            "{what} {id} (user {user:?} from {peer}) by {}",
+            on_one_line(&self.account.name())
+        );
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use esker_engine::{CancelReason, DeadlockMember, LockInfo, Ticket, TreeId, WaitCanceller};
+use esker_engine::{CancelReason, LockInfo, LockWait, OwnerId, Ticket, TreeId, WaitCanceller};
 use esker_sql_catalog::exec_error::{engine_error, interrupted};
 use esker_types::{SqlError, SqlResult, errors};
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -285,8 +285,21 @@ impl Process {
 
     /// What its transaction waits for and what it has locked, at most `limit` locks.
     pub(crate) fn locks(&self, limit: usize) -> Vec<LockInfo> {
-        let canceller = self.canceller.lock();
-        canceller.as_ref().map_or_else(Vec::new, |c| c.locks(limit))
+        // Not under the lock: the session does not wait for who looks at it.
+        let canceller = self.canceller.lock().clone();
+        canceller.map_or_else(Vec::new, |c| c.locks(limit))
+    }
+
+    /// The wait for a lock that its transaction is in, with at most `limit` of those in its way.
+    pub(crate) fn lock_wait(&self, limit: usize) -> Option<LockWait> {
+        let canceller = self.canceller.lock().clone();
+        canceller?.wait(limit)
+    }
+
+    /// Its transaction, as others' waits name it.
+    pub(crate) fn lock_owner(&self) -> Option<OwnerId> {
+        let canceller = self.canceller.lock().clone();
+        canceller.map(|canceller| canceller.owner())
     }
 
     /// How many entries its transaction has written into each tree.
@@ -311,12 +324,6 @@ impl Process {
         let own = self.canceller.lock().clone();
         let others = other.canceller.lock().clone();
         matches!((own, others), (Some(own), Some(other)) if own.waits_for(&other))
-    }
-
-    /// Is its transaction this member of a deadlock?
-    pub(crate) fn is_member(&self, member: &DeadlockMember) -> bool {
-        let canceller = self.canceller.lock().clone();
-        canceller.is_some_and(|canceller| canceller.is(member))
     }
 
     /// Has the task woken when the session is killed.

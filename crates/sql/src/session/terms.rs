@@ -26,6 +26,12 @@ pub struct Terms {
     pub foreign_key_checks: bool,
 }
 
+impl Default for Terms {
+    fn default() -> Self {
+        Self::from_byte(REPEATABLE_READ)
+    }
+}
+
 impl Terms {
     pub(super) fn to_byte(self) -> u8 {
         let level = match self.isolation {
