@@ -38,6 +38,7 @@ use crate::binlog::{Binlog, Replicas};
 use crate::capture::LoggedStatement;
 use crate::host::{Host, HostSlot};
 use crate::infoschema::Deadlocks;
+use crate::infoschema::metrics::Metrics;
 use crate::loglines::LineLimit;
 use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
@@ -122,6 +123,8 @@ pub struct Instance {
     pub(crate) audit: AuditLog,
     /// The last deadlocks.
     pub(crate) deadlocks: Deadlocks,
+    /// What INNODB_METRICS shows.
+    pub(crate) metrics: Metrics,
     /// Lines of the log about KILL.
     pub(crate) kills_told: LineLimit,
 }

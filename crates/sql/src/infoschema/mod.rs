@@ -7,10 +7,10 @@
 //! `partition_rows` (their sizes), `histogram` (statistics of columns), `foreign` (foreign keys), `server` (rows about
 //! the server: variables, sessions, character sets), `roles`, `routines` (stored routines), `events`, `triggers`,
 //! `dictionary` (InnoDB's dictionary, keywords, extension tables), `tablespaces`, `locks` (locks held and waited for),
-//! `deadlocks` (the last ones), `transactions` (open ones), `log` (rows about the log), `recovery` (progress of the
-//! replay of the log), `storage` (trees, extents, memory, write stalls), `disk` (what files take), `folders` (of the
-//! data directory), `profiling` (stages of a session's statements), `traces` (what the planner considered) · `mysql`
-//! (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
+//! `deadlocks` (the last ones), `transactions` (open ones), `metrics` (INNODB_METRICS), `log` (rows about the log),
+//! `recovery` (progress of the replay of the log), `storage` (trees, extents, memory, write stalls), `disk` (what files
+//! take), `folders` (of the data directory), `profiling` (stages of a session's statements), `traces` (what the planner
+//! considered) · `mysql` (accounts, time zones) · `performance` (PERFORMANCE_SCHEMA) · `sys` (its views).
 //! **Invariants**: a table's rows have exactly its columns; rows are made for one statement from the catalog snapshot
 //! of that moment, and only about what the account may see.
 
@@ -24,6 +24,7 @@ mod foreign;
 mod histogram;
 mod locks;
 mod log;
+pub(crate) mod metrics;
 mod mysql;
 mod objects;
 mod partition_rows;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::{
-    TableSpec, Viewer, dictionary, events, mysql, performance, profiling, roles, routines,
+    TableSpec, Viewer, dictionary, events, metrics, mysql, performance, profiling, roles, routines,
     tablespaces, traces, view_usage,
 };
 use crate::instance::Instance;
@@ -82,6 +82,7 @@ const INFORMATION_SCHEMA: &[&[Source]] = &[
     routines::SOURCES,
     events::SOURCES,
     dictionary::SOURCES,
+    metrics::SOURCES,
     tablespaces::SOURCES,
     profiling::SOURCES,
     traces::SOURCES,

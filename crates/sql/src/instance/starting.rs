@@ -28,6 +28,7 @@ use crate::datadir;
 use crate::ddl;
 use crate::host::HostSlot;
 use crate::infoschema::Deadlocks;
+use crate::infoschema::metrics::Metrics;
 use crate::loglines::LineLimit;
 use crate::persisted::Persisted;
 use crate::querylog::{self, QueryLogs};
@@ -178,6 +179,7 @@ impl Starting {
             host_slot: HostSlot::default(),
             audit: AuditLog::default(),
             deadlocks: Deadlocks::default(),
+            metrics: Metrics::new(started_micros),
             kills_told: LineLimit::default(),
         };
         instance.apply_switches();
@@ -191,6 +193,7 @@ impl Starting {
             datadir::end_mending(&instance.env, &instance.data_dir)?;
         }
         instance.empty_memory_tables();
+        instance.switch_metrics_at_start();
         Ok(instance)
     }
 }

@@ -4,35 +4,11 @@
 //! **Invariant**: most of these variables have no effect in Esker; a value is refused here where MySQL refuses it.
 
 use esker_sql_catalog::variables::VarId;
-use esker_types::collation::Collation;
-use esker_types::{SessionInfo, SqlError, SqlResult, errors};
+use esker_types::{SqlError, SqlResult, errors};
 
 use super::SessionContext;
+use crate::infoschema::metrics;
 
-/// The counters of InnoDB, one a line.
-const METRICS: &str = include_str!("innodb_metrics.txt");
-/// Their groups: `module_NAME`.
-const MODULES: [&str; 19] = [
-    "adaptive_hash",
-    "buffer",
-    "compress",
-    "cpu",
-    "dblwr",
-    "ddl",
-    "dml",
-    "file",
-    "ibuf_system",
-    "icp",
-    "index",
-    "lock",
-    "log",
-    "metadata",
-    "os",
-    "page_track",
-    "purge",
-    "trx",
-    "undo",
-];
 /// Characters of `ft_boolean_syntax`.
 const OPERATORS: usize = 14;
 /// The two of them, the quotes of a phrase, that may be the same.
@@ -52,10 +28,7 @@ pub(super) fn check(ctx: &SessionContext, name: &str, text: &str) -> SqlResult<(
         "innodb_ft_aux_table" => text
             .split_once('/')
             .is_some_and(|(schema, table)| ctx.instance.catalog.resolve(schema, table).is_some()),
-        "innodb_monitor_disable"
-        | "innodb_monitor_enable"
-        | "innodb_monitor_reset"
-        | "innodb_monitor_reset_all" => names_counters(text, ctx)?,
+        name if metrics::SWITCHES.contains(&name) => metrics::named(text, ctx)?.is_some(),
         "innodb_redo_log_archive_dirs" => {
             let is_place = |place: &str| {
                 place
@@ -113,23 +86,6 @@ fn is_syntax(text: &str) -> bool {
         && (0..OPERATORS).all(is_own)
 }
 
-/// A counter, a group of them, or a pattern with `%` that some name matches.
-fn names_counters(text: &str, session: &dyn SessionInfo) -> SqlResult<bool> {
-    let modules = MODULES.iter().map(|module| format!("module_{module}"));
-    let names = METRICS.lines().map(str::to_owned).chain(modules);
-    let (pattern, collation) = (text.as_bytes(), Collation::UTF8MB4_GENERAL_CI);
-    for name in names.chain(["all".to_owned()]) {
-        let is_it = match text.contains('%') {
-            true => collation.like(name.as_bytes(), pattern, Some('\\'), session)?,
-            false => name.eq_ignore_ascii_case(text),
-        };
-        if is_it {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Services of the error log, each once and a sink behind the filters: there are no others, and there is no log without
 /// one.
 fn is_pipeline(text: &str) -> bool {
@@ -165,8 +121,6 @@ fn is_message(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use esker_types::ctx::NoSession;
-
     use super::*;
 
     #[test]
@@ -181,24 +135,6 @@ mod tests {
             ("x", false),
         ] {
             assert_eq!(is_syntax(text), is_fine, "{text}");
-        }
-        // Ways to match it that cannot be counted.
-        let many = format!("{}z", "%e".repeat(1000));
-        for (text, is_fine) in [
-            ("all", true),
-            ("dml_reads", true),
-            ("module_dml", true),
-            ("dml%", true),
-            ("%", true),
-            ("DML%", true),
-            ("zzz%", false),
-            (&*many, false),
-            ("module_srv", false),
-            ("foo", false),
-            ("", false),
-        ] {
-            let found = names_counters(text, &NoSession);
-            assert_eq!(found.expect("nothing ends it"), is_fine, "{text}");
         }
         for (text, is_fine) in [
             ("log_filter_internal; log_sink_internal", true),

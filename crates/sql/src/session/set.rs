@@ -21,6 +21,7 @@ use esker_types::{Level, SqlError, SqlResult, Value, errors};
 
 use super::Session;
 use super::names::session_variable;
+use crate::infoschema::metrics;
 
 /// Global variables that switch parts of the engine on and off.
 const SWITCHES: [&str; 17] = [
@@ -276,6 +277,13 @@ impl Session {
             };
             self.context.instance.set_gtid_purged(&text)?;
             return Ok(Taken::default());
+        }
+        if let Some(Value::Str(text)) = given
+            && metrics::SWITCHES.contains(&id.def().name)
+        {
+            let text = String::from_utf8_lossy(text);
+            let instance = &self.context.instance;
+            instance.switch_metrics(id.def().name, &text, &self.context)?;
         }
         let before = self.context.instance.globals.get(id);
         let taken = self.context.instance.globals.set(id, given)?;
