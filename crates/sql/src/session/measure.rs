@@ -6,7 +6,9 @@
 //! - Times are differences of clock readings that the step loop takes anyway.
 //! - A statement whose text is known by its plan's key costs no reading of its tokens.
 //! - Sessions keep at most [`KNOWN`] digests.
+//! - No password of a statement stays in what is kept of it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -251,14 +253,7 @@ impl Session {
             let digest = digests.digest(self.context.database.as_ref(), &text);
             self.measure.known.insert(key, digest);
         }
-        self.measure.text.clear();
-        match std::str::from_utf8(text) {
-            Ok(text) => self.measure.text.push_str(beginning(text)),
-            Err(_) => {
-                let text = String::from_utf8_lossy(text);
-                self.measure.text.push_str(beginning(&text));
-            }
-        }
+        self.keep_text(command, text);
         self.measure.current = Some(Current {
             command,
             digest: key,
@@ -268,6 +263,23 @@ impl Session {
             error: None,
             is_profiled,
         });
+    }
+
+    /// Keeps the beginning of the current statement's text, without passwords.
+    fn keep_text(&mut self, command: Counter, text: &[u8]) {
+        let text = match std::str::from_utf8(text) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(text),
+        };
+        let text = beginning(&text);
+        self.measure.text.clear();
+        match is_about_rows(command) {
+            true => self.measure.text.push_str(text),
+            false => {
+                let shown = querylog::without_secrets(text, self.vars.sql_mode);
+                self.measure.text.push_str(&shown);
+            }
+        }
     }
 
     /// The statement has ended at `now`; what it did on disk.
@@ -309,6 +321,26 @@ impl Session {
         let mut history = self.context.process.history().lock();
         history.add(&measured, text, schema, message.as_deref(), digest);
     }
+}
+
+/// Is it one of the frequent statements that set no password?
+fn is_about_rows(command: Counter) -> bool {
+    matches!(
+        command,
+        Counter::ComBegin
+            | Counter::ComCommit
+            | Counter::ComDelete
+            | Counter::ComDeleteMulti
+            | Counter::ComExecuteSql
+            | Counter::ComInsert
+            | Counter::ComInsertSelect
+            | Counter::ComReplace
+            | Counter::ComReplaceSelect
+            | Counter::ComRollback
+            | Counter::ComSelect
+            | Counter::ComUpdate
+            | Counter::ComUpdateMulti
+    )
 }
 
 /// Is it one of those that `log_slow_admin_statements` is about?

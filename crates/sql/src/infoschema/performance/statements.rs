@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use esker_types::Value;
+use esker_types::{SqlMode, Value};
 
 use super::super::source::Source;
 use super::super::{Viewer, optional, text};
 use super::{moment, pico, since_start};
 use crate::counts::Counter;
 use crate::instance::Instance;
+use crate::querylog::without_secrets;
 use crate::session::registry::Process;
 use crate::show::status;
 use crate::statements::{
@@ -391,7 +392,10 @@ fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
                 merge_passes: 0,
                 no_index_used: false,
             },
-            text: statements::beginning(detail.info.as_deref().unwrap_or_default()).to_owned(),
+            text: without_secrets(
+                statements::beginning(detail.info.as_deref().unwrap_or_default()),
+                SqlMode::default(),
+            ),
             schema: detail.database.as_deref().map(Arc::from),
             message: None,
             digest: None,
