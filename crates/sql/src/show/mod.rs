@@ -4,11 +4,13 @@
 //! statements from `ddl`, counters from the engine.
 //! Parts: this file (dispatch, filter) · `objects` (databases, tables, columns, keys, CREATE) · `triggers`, `routines`
 //! (stored routines), `events` · `grants` · `privileges` · `server` (variables, status, sessions, everything else) ·
+//! `engine` (SHOW ENGINE) ·
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
 //! that stay 0) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names, their order and their types are MySQL 8.4's, because clients read them by position and
 //! convert values by type; LIKE applies to the first column, in SHOW TRIGGERS to the table, in SHOW EVENTS to the name.
 
+mod engine;
 mod events;
 mod grants;
 mod innodb;

@@ -9,7 +9,7 @@ use esker_sql_catalog::variables::{Scope, VarId};
 use esker_sql_syntax::ast::{Account, ShowWhat, VarScope};
 use esker_types::{Level, SqlError, SqlResult, SqlType, Value, errors};
 
-use super::{Table, empty, innodb_status, int_type, privileges, read, t, text_type};
+use super::{Table, int_type, privileges, read, t, text_type};
 use crate::infoschema::{self, Wanted};
 use crate::session::Session;
 
@@ -32,7 +32,7 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         }
         ShowWhat::Processlist { full } => processes(session, *full),
         ShowWhat::Engines => copy(session, "ENGINES", &ENGINES),
-        ShowWhat::Engine { name, what } => engine(session, name, what),
+        ShowWhat::Engine { name, what } => super::engine::make(session, name, what),
         ShowWhat::Plugins => copy(session, "PLUGINS", &PLUGINS),
         ShowWhat::Privileges => Ok(privileges::privileges()),
         ShowWhat::Grants { account, roles } => {
@@ -167,21 +167,6 @@ const PROCESSES: [(&str, &str); 8] = [
     ("STATE", "State"),
     ("INFO", "Info"),
 ];
-
-/// SHOW ENGINE: InnoDB's STATUS; nothing of other engines.
-fn engine(session: &Session, name: &str, what: &str) -> SqlResult<Table> {
-    const COLUMNS: [&str; 3] = ["Type", "Name", "Status"];
-    session.context.require("PROCESS")?;
-    let is_innodb = name.eq_ignore_ascii_case("innodb") || name.eq_ignore_ascii_case("all");
-    if !is_innodb || what != "STATUS" {
-        return empty(&COLUMNS);
-    }
-    let text = innodb_status::text(&session.context.instance);
-    Ok(Table::texts(
-        &COLUMNS,
-        vec![vec![t("InnoDB"), t(""), t(text)]],
-    ))
-}
 
 fn variables(session: &Session, scope: Option<VarScope>) -> Table {
     let global = scope == Some(VarScope::Global);

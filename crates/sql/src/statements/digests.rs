@@ -91,6 +91,15 @@ impl Digest {
     }
 
     #[cold]
+    /// What it takes in memory, about.
+    fn bytes(&self) -> usize {
+        let text = self.text.as_ref().map_or(0, |text| text.len());
+        let is_used = |shard: &&Shard| shard.0.lock().is_some();
+        let parts = self.shards.iter().filter(is_used).count();
+        let sample = self.sample.lock().text.capacity();
+        size_of::<Self>() + text + sample + parts * size_of::<Part>()
+    }
+
     fn keep_sample(&self, one: &Measured, text: String) {
         let mut sample = self.sample.lock();
         if one.micros < sample.micros {
@@ -206,6 +215,13 @@ impl Digests {
             (digest, row)
         });
         rows.filter(|(_, row)| row.sums.count > 0).collect()
+    }
+
+    /// How many there are, and what they take in memory, about.
+    pub(crate) fn memory(&self) -> (usize, usize) {
+        let entries = self.entries.read();
+        let bytes = entries.values().map(|digest| digest.bytes());
+        (entries.len(), bytes.sum())
     }
 
     /// Forgets everything.

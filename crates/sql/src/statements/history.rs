@@ -82,6 +82,12 @@ impl History {
         self.last.iter().cloned().collect()
     }
 
+    /// What the last statements take in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = self.last.iter().map(|past| past.text.capacity());
+        self.last.capacity() * size_of::<Past>() + texts.sum::<usize>()
+    }
+
     /// Sums by command.
     pub(crate) fn sums(&self) -> &[(Counter, Sums)] {
         &self.sums

@@ -126,6 +126,9 @@ pub(crate) fn read_file(
     most: u64,
     session: &dyn SessionInfo,
 ) -> SqlResult<Option<Vec<u8>>> {
+    if name.is_empty() {
+        return Ok(None);
+    }
     let path = places.full(name);
     let mut file = match open_at(places, &path) {
         Ok(file) => file,
