@@ -84,6 +84,11 @@ impl CompiledDelete {
         if !delete.returning.is_empty() {
             return Err(SqlError::not_supported("RETURNING"));
         }
+        let database = env.ctx.session.database();
+        // An alias needs one as well.
+        if database.is_none() && delete.targets.iter().any(|t| t.schema.is_none()) {
+            return Err(errors::no_database());
+        }
         let need = match delete.targets.as_slice() {
             [] => Need::Delete,
             _ => Need::DeleteJoined,
@@ -99,7 +104,7 @@ impl CompiledDelete {
             [] => vec![0],
             names => names
                 .iter()
-                .map(|n| find_target(&target, &delete.from, n, env.ctx.session.database()))
+                .map(|n| find_target(&target, &delete.from, n, database))
                 .collect::<SqlResult<_>>()?,
         };
         let mut tables: Vec<Arc<TableDef>> = Vec::with_capacity(places.len());
