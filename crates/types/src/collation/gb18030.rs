@@ -234,7 +234,13 @@ impl Gb18030 {
                 _ => self.short_code(c).map_or_else(Few::default, Few::one),
             };
         }
-        match self.weight_of(c) {
+        // Two letters have an upper case in ASCII. As in MySQL they are equal to none there, whatever they weigh.
+        let is_foreign = c >= 0x80 && self.upper(c) < 0x80;
+        let weight = match is_foreign {
+            true => self.number_of(c).map(Weight::Number),
+            false => self.weight_of(c),
+        };
+        match weight {
             Some(Weight::Code(code)) => Few::one(code),
             Some(Weight::Number(number)) => two(NUMBERS_UNIT + number),
             Some(Weight::Pinyin(place)) => two(PINYIN_UNIT + u32::from(place)),

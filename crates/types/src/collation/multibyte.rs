@@ -111,6 +111,9 @@ pub(super) fn code_len(number: u8, bytes: &[u8]) -> usize {
     SHAPES[usize::from(number)].code_len(bytes)
 }
 
+/// The number of big5.
+const BIG5: usize = 0;
+
 /// A multi-byte character set.
 pub(super) struct MultiSet {
     /// The character of a code; 0 for none.
@@ -122,6 +125,8 @@ pub(super) struct MultiSet {
     lower: Vec<(u16, u16)>,
     /// The weight of a code.
     weights: Box<[u16]>,
+    /// Are codes of several bytes compared as they are, whatever they weigh?
+    compares_codes: bool,
     shape: &'static Shape,
 }
 
@@ -155,6 +160,7 @@ impl MultiSet {
             upper,
             lower,
             weights: weights.into(),
+            compares_codes: number == BIG5,
             shape: &SHAPES[number],
         }
     }
@@ -215,6 +221,13 @@ impl MultiSet {
             false => self.weights[usize::from(code)],
         };
         Some(self.spelled(code, weight))
+    }
+
+    /// The bytes that stand for a character in comparisons and keys. In big5 thousands of codes have the same weight,
+    /// which MySQL only sorts by where there is no index: two characters are equal if their codes are.
+    pub(super) fn key_of(&self, c: u32, bin: bool) -> Option<([u8; 3], usize)> {
+        let is_code = self.compares_codes && self.code_of(c).is_some_and(|code| code > 0xFF);
+        self.weight_of(c, bin || is_code)
     }
 
     /// The upper case of a character.

@@ -131,7 +131,7 @@ impl SimpleTable {
 
     fn multi(charset: Charset, bin: bool) -> Self {
         let set = charset.multi_set().expect("a multi-byte set");
-        let ascii = |i: usize| units_of(set.weight_of(i as u32, bin)).as_slice()[0];
+        let ascii = |i: usize| units_of(set.key_of(i as u32, bin)).as_slice()[0];
         Self {
             ascii: std::array::from_fn(ascii),
             rest: Rest::Multi { set, bin },
@@ -219,7 +219,7 @@ impl Weigh for SimpleTable {
                     None => Few::one(first),
                 }
             }
-            Rest::Multi { set, bin } => match set.weight_of(cp, *bin) {
+            Rest::Multi { set, bin } => match set.key_of(cp, *bin) {
                 None => Few::two(FOREIGN_WIDE + (cp >> 16) as u16, cp as u16),
                 bytes => units_of(bytes),
             },
