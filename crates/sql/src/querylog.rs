@@ -47,6 +47,9 @@ pub(crate) enum Place {
     OfServer,
     /// There is no such folder, or it is no file that can be appended to.
     Nowhere,
+    /// It is outside of the data directory, and not called like a log: it may be anything. Whoever starts the server
+    /// may want it so.
+    Unlike,
 }
 
 /// Variables that name files of the server outside of the data directory: logs are named so, or so with an ending.
@@ -148,7 +151,8 @@ pub(crate) fn place(data_dir: &Path, name: &str, others: &[OtherFile]) -> Place 
         }
         Ok(real) => match OutsideFile::kind(&real) {
             Ok(OutsideKind::Other) => Place::Nowhere,
-            Ok(OutsideKind::Regular) | Err(_) => Place::Fine,
+            Ok(OutsideKind::Regular) | Err(_) if ends_like_log(&real) => Place::Fine,
+            Ok(OutsideKind::Regular) | Err(_) => Place::Unlike,
         },
     }
 }
@@ -438,15 +442,17 @@ mod tests {
         for (name, found) in [
             ("general.log", Place::Fine),
             ("new.err", Place::Fine),
-            ("../mine", Place::Fine),
+            ("../new.err", Place::Fine),
+            ("../mine", Place::Unlike),
+            ("../mine.cnf", Place::Unlike),
             ("../binlog.000001", Place::OfServer),
             ("../binlog.index", Place::OfServer),
             ("../binlogs.txt", Place::Fine),
             ("../binlog-1.txt", Place::Fine),
             ("../relay.index", Place::OfServer),
             ("../relay-one.index", Place::OfServer),
-            ("../relays.index", Place::Fine),
-            (&*elsewhere, Place::Fine),
+            ("../relays.index", Place::Unlike),
+            (&*elsewhere, Place::Unlike),
             ("accounts", Place::OfServer),
             ("general_log.csv", Place::OfServer),
             ("slow_log.older.csv", Place::OfServer),
