@@ -273,18 +273,46 @@ impl Parser<'_> {
     }
 
     fn show_profile(&mut self) -> SqlResult<ShowWhat> {
-        while !self.at_end() && !matches!(self.kw(), Kw::FOR | Kw::LIMIT) {
-            if !self.at_ident() && !self.is(Tok::Comma) && !self.at(Kw::ALL) {
-                return self.fail();
+        let mut types = Vec::new();
+        if !self.at_end() && !matches!(self.kw(), Kw::FOR | Kw::LIMIT) {
+            types.push(self.profile_type()?);
+            while self.eat(Tok::Comma) {
+                types.push(self.profile_type()?);
             }
-            self.advance();
         }
         let query = match self.eat_seq(&[Kw::FOR, Kw::QUERY]) {
             true => Some(self.number()?),
             false => None,
         };
         self.number_limit()?;
-        Ok(ShowWhat::Profile(query))
+        Ok(ShowWhat::Profile { query, types })
+    }
+
+    fn profile_type(&mut self) -> SqlResult<&'static str> {
+        const TYPES: [&str; 8] = [
+            "BLOCK IO",
+            "CONTEXT SWITCHES",
+            "CPU",
+            "IPC",
+            "MEMORY",
+            "PAGE FAULTS",
+            "SOURCE",
+            "SWAPS",
+        ];
+        if self.eat_kw(Kw::ALL) {
+            return Ok("ALL");
+        }
+        for named in TYPES {
+            let mut words = named.split(' ');
+            let first = words.next().expect("a type has a word");
+            if self.eat_word(first) {
+                return match words.next() {
+                    Some(second) if !self.eat_word(second) => self.fail(),
+                    _ => Ok(named),
+                };
+            }
+        }
+        self.fail()
     }
 
     fn show_grants(&mut self) -> SqlResult<ShowWhat> {

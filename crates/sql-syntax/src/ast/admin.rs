@@ -349,8 +349,13 @@ pub enum ShowWhat {
     RoutineStatus(&'static str),
     /// PROFILES.
     Profiles,
-    /// PROFILE [types] [FOR QUERY n] [LIMIT]: the number.
-    Profile(Option<u64>),
+    /// PROFILE [types] [FOR QUERY n] [LIMIT].
+    Profile {
+        /// The number.
+        query: Option<u64>,
+        /// The types, in upper case.
+        types: Vec<&'static str>,
+    },
     /// MASTER STATUS, BINARY LOG STATUS.
     BinlogStatus,
     /// BINARY LOGS, MASTER LOGS.

@@ -8,7 +8,8 @@
 //! `status` (status variables), `innodb` (those that InnoDB has), `innodb_status` (its monitor), `uncounted` (those
 //! that stay 0) · `users` (SHOW CREATE USER).
 //! **Invariants**: column names, their order and their types are MySQL 8.4's, because clients read them by position and
-//! convert values by type; LIKE applies to the first column, in SHOW TRIGGERS to the table, in SHOW EVENTS to the name.
+//! convert values by type; LIKE applies to the first column, in SHOW TRIGGERS and SHOW OPEN TABLES to the table, in
+//! SHOW EVENTS to the name.
 
 mod engine;
 mod events;
@@ -201,9 +202,9 @@ pub(crate) fn run(
         session.context.instance.await_binlog();
     }
     let mut table = make(session, &show.what)?;
-    // Of routines, LIKE is about their names, of triggers about those of their tables.
+    // Of routines and open tables, LIKE is about their names, of triggers about those of their tables.
     let liked = match show.what {
-        ShowWhat::RoutineStatus(_) => 1,
+        ShowWhat::RoutineStatus(_) | ShowWhat::OpenTables { .. } => 1,
         ShowWhat::Triggers { .. } => triggers::LIKE_COLUMN,
         ShowWhat::Events { .. } => events::LIKE_COLUMN,
         _ => 0,

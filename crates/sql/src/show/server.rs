@@ -42,13 +42,71 @@ pub(super) fn make(session: &mut Session, what: &ShowWhat) -> SqlResult<Table> {
         ShowWhat::Collation => copy(session, "COLLATIONS", &COLLATIONS),
         ShowWhat::CharacterSet => copy(session, "CHARACTER_SETS", &CHARACTER_SETS),
         ShowWhat::Profiles => Ok(profiles(session)),
-        ShowWhat::Profile(query) => {
-            let shown = [("STATE", "Status"), ("DURATION", "Duration")];
-            let rows = session.profiles.stages(*query);
-            Ok(Table::typed(infoschema::shown("PROFILING")?, &shown, rows))
-        }
+        ShowWhat::Profile { query, types } => profile(session, *query, types),
         _ => replication_table(session, what),
     }
+}
+
+/// What SHOW PROFILE shows beside the durations, by type, in MySQL's order.
+const PROFILE_TYPES: [(&str, &[(&str, &str)]); 7] = [
+    (
+        "CPU",
+        &[("CPU_USER", "CPU_user"), ("CPU_SYSTEM", "CPU_system")],
+    ),
+    (
+        "CONTEXT SWITCHES",
+        &[
+            ("CONTEXT_VOLUNTARY", "Context_voluntary"),
+            ("CONTEXT_INVOLUNTARY", "Context_involuntary"),
+        ],
+    ),
+    (
+        "BLOCK IO",
+        &[
+            ("BLOCK_OPS_IN", "Block_ops_in"),
+            ("BLOCK_OPS_OUT", "Block_ops_out"),
+        ],
+    ),
+    (
+        "IPC",
+        &[
+            ("MESSAGES_SENT", "Messages_sent"),
+            ("MESSAGES_RECEIVED", "Messages_received"),
+        ],
+    ),
+    (
+        "PAGE FAULTS",
+        &[
+            ("PAGE_FAULTS_MAJOR", "Page_faults_major"),
+            ("PAGE_FAULTS_MINOR", "Page_faults_minor"),
+        ],
+    ),
+    ("SWAPS", &[("SWAPS", "Swaps")]),
+    (
+        "SOURCE",
+        &[
+            ("SOURCE_FUNCTION", "Source_function"),
+            ("SOURCE_FILE", "Source_file"),
+            ("SOURCE_LINE", "Source_line"),
+        ],
+    ),
+];
+
+/// SHOW PROFILE: only durations are known, the rest is NULL.
+fn profile(session: &Session, query: Option<u64>, types: &[&str]) -> SqlResult<Table> {
+    let mut shown = vec![("STATE", "Status"), ("DURATION", "Duration")];
+    for (named, columns) in PROFILE_TYPES {
+        if types
+            .iter()
+            .any(|wanted| *wanted == named || *wanted == "ALL")
+        {
+            shown.extend_from_slice(columns);
+        }
+    }
+    let mut rows = session.profiles.stages(query);
+    rows.iter_mut()
+        .for_each(|row| row.resize(shown.len(), Value::Null));
+    Ok(Table::typed(infoschema::shown("PROFILING")?, &shown, rows))
 }
 
 /// SHOW PROFILES.
