@@ -79,7 +79,7 @@ pub(super) fn create_table(
     create: &CreateTable,
 ) -> Result<DdlDone, ExecError> {
     let name = resolve(&create.name, ctx.database)?;
-    names::check_table(&name, ctx.user)?;
+    names::check_any_table(&name, create.temporary, ctx.user)?;
     check_supported(create)?;
     // As in MySQL the table that LIKE names comes first, even if there is a table of the new one's name.
     let like = create.like.as_ref();
@@ -87,17 +87,14 @@ pub(super) fn create_table(
     if !claim(ctx, create, &name)? {
         return already_exists(ctx, create, &name);
     }
-    let schema = ctx
-        .catalog
-        .schema(&name.schema)
-        .ok_or_else(|| errors::unknown_database(&name.schema))?;
+    let around = names::collation_around(ctx.catalog, &name, create.temporary)?;
     let mut inherited = None;
     let (mut draft, options) = match source {
         Some(source) => {
             inherited.clone_from(&source.partitioning);
             copied(&source, create, &name)?
         }
-        None => drawn(ctx, create, &name, schema.collation)?,
+        None => drawn(ctx, create, &name, around)?,
     };
     let is_keyed = draft.generate_key(ctx, create, options.engine)?;
     let collation = draft.collation;
@@ -225,9 +222,7 @@ pub(super) fn claim(
     if !create.temporary {
         return lock_new(ctx, name, create);
     }
-    if ctx.catalog.schema(&name.schema).is_none() {
-        return Err(errors::unknown_database(&name.schema).into());
-    }
+    names::collation_around(ctx.catalog, name, true)?;
     if !create.foreign_keys.is_empty() {
         return Err(foreign::cannot_add().into());
     }

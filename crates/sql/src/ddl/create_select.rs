@@ -40,7 +40,7 @@ const INT_DIGITS: u32 = 9;
 /// 1050, 1049, 1044, 3978 with foreign keys, 3979 with START TRANSACTION before a query.
 pub fn claim(ctx: &mut DdlCtx<'_>, create: &CreateTable) -> Result<Option<TableName>, ExecError> {
     let name = resolve(&create.name, ctx.database)?;
-    names::check_table(&name, ctx.user)?;
+    names::check_any_table(&name, create.temporary, ctx.user)?;
     create::check_supported(create)?;
     if create.starts_transaction && create.query.is_some() {
         let text =
@@ -78,11 +78,8 @@ pub fn define(
     query: &[ColumnMeta],
     origins: &[Option<ColumnDef>],
 ) -> SqlResult<NewTable> {
-    let schema = ctx
-        .catalog
-        .schema(&name.schema)
-        .ok_or_else(|| errors::unknown_database(&name.schema))?;
-    let (mut draft, options) = create::drawn(ctx, create, name, schema.collation)?;
+    let around = names::collation_around(ctx.catalog, name, create.temporary)?;
+    let (mut draft, options) = create::drawn(ctx, create, name, around)?;
     for (meta, origin) in query.iter().zip(origins) {
         check_column(&meta.name).map_err(|_| errors::wrong_column_name(&meta.name))?;
         draft.take_selected(selected(meta, origin.as_ref(), ctx.eval.sql_mode))?;

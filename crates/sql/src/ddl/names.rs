@@ -3,8 +3,9 @@
 //! Neighbours: every statement of `ddl`; `esker_types::names` has the rules that the parser knows, too.
 //! **Invariant**: a name that passes here can be written back in backticks and read again.
 
-use esker_sql_catalog::catalog::{is_system_schema, same_name};
+use esker_sql_catalog::catalog::{Catalog, is_system_schema, same_name};
 use esker_sql_syntax::ast::ObjectName;
+use esker_types::collation::Collation;
 pub(super) use esker_types::names::check_length;
 use esker_types::names::{check_column, is_bad};
 use esker_types::{SqlError, SqlResult, errors};
@@ -46,6 +47,34 @@ pub fn check_table(name: &TableName, user: &str) -> SqlResult<()> {
         Some(e) => Err(e),
         None => check_not_system(&name.schema, user),
     }
+}
+
+/// The database of the server in which sessions may have temporary tables, as in MySQL: its procedures make some.
+const WITH_TEMPORARY: &str = "sys";
+
+/// [`check_table`] of a table that may be a temporary one.
+pub fn check_any_table(name: &TableName, is_temporary: bool, user: &str) -> SqlResult<()> {
+    match is_temporary && name.schema == WITH_TEMPORARY {
+        true => Ok(()),
+        false => check_table(name, user),
+    }
+}
+
+/// The collation that tables of a new one's database have.
+///
+/// # Errors
+/// 1049.
+pub fn collation_around(
+    catalog: &Catalog,
+    name: &TableName,
+    is_temporary: bool,
+) -> SqlResult<Collation> {
+    if is_temporary && name.schema == WITH_TEMPORARY {
+        return Ok(Collation::UTF8MB4_0900_AI_CI);
+    }
+    let schema = catalog.schema(&name.schema);
+    let collation = schema.map(|schema| schema.collation);
+    collation.ok_or_else(|| errors::unknown_database(&name.schema))
 }
 
 /// 3552 and 1044 for databases of the server themselves.

@@ -37,7 +37,8 @@ pub(super) fn drop_tables(ctx: &mut DdlCtx<'_>, drop: &DropTables) -> Result<Ddl
         if names.contains(&name) {
             return Err(errors::not_unique_table(&name.name).into());
         }
-        names::check_table(&name, ctx.user)?;
+        let is_temporary = drop.temporary || ctx.temporary(&name).is_some();
+        names::check_any_table(&name, is_temporary, ctx.user)?;
         names.push(name);
     }
     let temporary: Vec<Arc<TableDef>> = names.iter().filter_map(|n| ctx.temporary(n)).collect();

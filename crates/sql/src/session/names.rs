@@ -300,7 +300,9 @@ impl Names for SessionNames<'_> {
             branch.admit_tables()?;
         }
         let schema = self.schema(schema)?;
-        if let Some(system) = infoschema::schema(schema) {
+        if let Some(system) = infoschema::schema(schema)
+            && self.temporary(schema, name).is_none()
+        {
             return self.system_table(need, system, name);
         }
         if let Some(table) = self.temporary(schema, name) {

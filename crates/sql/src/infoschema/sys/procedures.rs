@@ -1,7 +1,7 @@
 //! The procedures of the schema `sys`.
 //!
 //! Neighbours: CALL, GRANT and SHOW CREATE PROCEDURE look here for what the catalog does not have; bodies are compiled
-//! and run like those of users, with the rights of whoever calls. The file beside has them in words of our own.
+//! and run like those of users, with the rights of whoever calls. The files beside have them in words of our own.
 //! **Invariant**: every procedure can be compiled (a script calls each); names are those of MySQL.
 
 use std::collections::HashMap;
@@ -15,8 +15,9 @@ use esker_types::program::{DataAccess, RoutineKind};
 const COMMENT: &str = "Part of Esker";
 
 static PROCEDURES: LazyLock<HashMap<RoutineKey, Arc<RoutineDef>>> = LazyLock::new(|| {
-    let blocks = include_str!("procedures.sql").split("\nprocedure ").skip(1);
-    let made = blocks.map(|block| {
+    let files = [include_str!("procedures.sql"), include_str!("reports.sql")];
+    let blocks = files.map(|file| file.split("\nprocedure ").skip(1));
+    let made = blocks.into_iter().flatten().map(|block| {
         let (head, body) = block.split_once('\n').expect("a body behind the head");
         let (name, parameters) = head.split_once('(').expect("parameters");
         let parameters = parameters.strip_suffix(')').expect("the end of parameters");

@@ -120,14 +120,57 @@ END
 
 procedure ps_setup_reload_saved()
 BEGIN
+  IF IS_USED_LOCK('sys.ps_setup_save') IS NULL OR IS_USED_LOCK('sys.ps_setup_save') <> CONNECTION_ID() THEN
+    SIGNAL SQLSTATE '90000'
+      SET MESSAGE_TEXT = 'An important lock for this thread is missing. Has ps_setup_save() been called?';
+  END IF;
+  DELETE FROM performance_schema.setup_actors;
+  INSERT INTO performance_schema.setup_actors SELECT * FROM sys.tmp_setup_actors;
+  DELETE FROM performance_schema.setup_objects;
+  INSERT INTO performance_schema.setup_objects SELECT * FROM sys.tmp_setup_objects;
+  UPDATE performance_schema.setup_consumers c
+  SET ENABLED = (SELECT s.ENABLED FROM sys.tmp_setup_consumers s WHERE s.NAME = c.NAME);
+  UPDATE performance_schema.setup_instruments i
+  SET ENABLED = (SELECT s.ENABLED FROM sys.tmp_setup_instruments s WHERE s.NAME = i.NAME),
+    TIMED = (SELECT s.TIMED FROM sys.tmp_setup_instruments s WHERE s.NAME = i.NAME);
+  UPDATE performance_schema.threads t
+  SET INSTRUMENTED = IFNULL((SELECT s.INSTRUMENTED FROM sys.tmp_threads s WHERE s.THREAD_ID = t.THREAD_ID), INSTRUMENTED);
+  DROP TEMPORARY TABLE sys.tmp_setup_actors, sys.tmp_setup_objects, sys.tmp_setup_consumers, sys.tmp_setup_instruments,
+    sys.tmp_threads;
+  DO RELEASE_LOCK('sys.ps_setup_save');
 END
 
 procedure ps_setup_reset_to_default(IN in_verbose BOOLEAN)
 BEGIN
+  DELETE FROM performance_schema.setup_actors;
+  INSERT INTO performance_schema.setup_actors VALUES ('%', '%', '%', 'YES', 'YES');
+  UPDATE performance_schema.setup_instruments
+  SET ENABLED = 'YES', TIMED = IF(NAME LIKE 'memory/%' OR NAME LIKE 'wait/io/table/%', 'NO', 'YES');
+  UPDATE performance_schema.setup_consumers SET ENABLED = IF(NAME IN ('events_stages_current',
+    'events_statements_current', 'events_statements_history', 'events_transactions_current', 'global_instrumentation',
+    'thread_instrumentation', 'statements_digest'), 'YES', 'NO');
+  DELETE FROM performance_schema.setup_objects;
+  INSERT INTO performance_schema.setup_objects SELECT k.column_0, s.column_0, '%', s.column_1, s.column_1
+  FROM (VALUES ROW('EVENT'), ROW('FUNCTION'), ROW('PROCEDURE'), ROW('TABLE'), ROW('TRIGGER')) AS k
+    JOIN (VALUES ROW('mysql', 'NO'), ROW('performance_schema', 'NO'), ROW('information_schema', 'NO'), ROW('%', 'YES'))
+    AS s;
+  UPDATE performance_schema.setup_threads SET ENABLED = 'YES', HISTORY = 'YES';
+  UPDATE performance_schema.threads SET INSTRUMENTED = 'YES', HISTORY = 'YES';
 END
 
 procedure ps_setup_save(IN in_timeout INT)
 BEGIN
+  IF NOT IFNULL(GET_LOCK('sys.ps_setup_save', in_timeout), FALSE) THEN
+    SIGNAL SQLSTATE '90000'
+      SET MESSAGE_TEXT = 'Could not lock the sys.ps_setup_save user lock, another thread has a saved configuration';
+  END IF;
+  DROP TEMPORARY TABLE IF EXISTS sys.tmp_setup_actors, sys.tmp_setup_objects, sys.tmp_setup_consumers,
+    sys.tmp_setup_instruments, sys.tmp_threads;
+  CREATE TEMPORARY TABLE sys.tmp_setup_actors AS SELECT * FROM performance_schema.setup_actors;
+  CREATE TEMPORARY TABLE sys.tmp_setup_objects AS SELECT * FROM performance_schema.setup_objects;
+  CREATE TEMPORARY TABLE sys.tmp_setup_consumers AS SELECT * FROM performance_schema.setup_consumers;
+  CREATE TEMPORARY TABLE sys.tmp_setup_instruments AS SELECT * FROM performance_schema.setup_instruments;
+  CREATE TEMPORARY TABLE sys.tmp_threads AS SELECT THREAD_ID, INSTRUMENTED FROM performance_schema.threads;
 END
 
 procedure ps_setup_show_disabled(IN in_show_instruments BOOLEAN, IN in_show_threads BOOLEAN)

@@ -36,13 +36,15 @@ view processlist
 select t.THREAD_ID, t.PROCESSLIST_ID, if(t.NAME = 'thread/sql/one_connection',
   concat(t.PROCESSLIST_USER, '@', t.PROCESSLIST_HOST), t.NAME), t.PROCESSLIST_DB, t.PROCESSLIST_COMMAND,
   t.PROCESSLIST_STATE, t.PROCESSLIST_TIME, {text:t.PROCESSLIST_INFO}, t.EXECUTION_ENGINE,
-  if(e.END_EVENT_ID is null, {time:e.TIMER_WAIT}, null), null, {time:e.LOCK_TIME}, {time:e.CPU_TIME}, e.ROWS_EXAMINED,
+  if(e.END_EVENT_ID is null, {time:e.TIMER_WAIT}, null),
+  if(e.END_EVENT_ID is null, round(100 * g.WORK_COMPLETED / nullif(g.WORK_ESTIMATED, 0), 2), null), {time:e.LOCK_TIME}, {time:e.CPU_TIME}, e.ROWS_EXAMINED,
   e.ROWS_SENT, e.ROWS_AFFECTED, e.CREATED_TMP_TABLES, e.CREATED_TMP_DISK_TABLES,
   if(e.NO_INDEX_USED > 0 or e.NO_GOOD_INDEX_USED > 0, 'YES', 'NO'),
   if(e.END_EVENT_ID is not null, {text:e.SQL_TEXT}, null), if(e.END_EVENT_ID is not null, {time:e.TIMER_WAIT}, null),
   {bytes:t.TOTAL_MEMORY}, null, null, null, null, if(x.ID is null, null, 'ACTIVE'), null, p.ATTR_VALUE, n.ATTR_VALUE
 from performance_schema.threads t
   left join performance_schema.events_statements_current e on e.THREAD_ID = t.THREAD_ID
+  left join performance_schema.events_stages_current g on g.THREAD_ID = t.THREAD_ID
   left join information_schema.ESKER_TRANSACTIONS x on x.ID = t.PROCESSLIST_ID
   left join performance_schema.session_connect_attrs p on p.PROCESSLIST_ID = t.PROCESSLIST_ID and p.ATTR_NAME = '_pid'
   left join performance_schema.session_connect_attrs n
