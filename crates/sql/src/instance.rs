@@ -39,6 +39,7 @@ use crate::capture::LoggedStatement;
 use crate::host::{Host, HostSlot};
 use crate::infoschema::Deadlocks;
 use crate::infoschema::metrics::Metrics;
+use crate::instruments::Instruments;
 use crate::loglines::LineLimit;
 use crate::persisted::{Kept, Persisted};
 use crate::querylog::QueryLogs;
@@ -123,6 +124,8 @@ pub struct Instance {
     pub(crate) audit: AuditLog,
     /// The last deadlocks.
     pub(crate) deadlocks: Deadlocks,
+    /// What PERFORMANCE_SCHEMA collects.
+    pub(crate) instruments: Instruments,
     /// What INNODB_METRICS shows.
     pub(crate) metrics: Metrics,
     /// Lines of the log about KILL.

@@ -7,9 +7,10 @@
 //! the binary log), [`binlog`] (the binary log) · `textfile` (files of LOAD DATA and OUTFILE) · `program` (stored
 //! programs, compiled) · [`session`] (one client), `counts` (what it has done, in numbers) · [`replica`] (replication
 //! channels), [`applier`] (transactions of other servers) · [`infoschema`] (of the tables that `system_schemas`
-//! declares), `show` (what clients ask about) · `scheduler` (runs events) · `statements` (statistics), `throttle`
-//! (pauses for others), `querylog` (slow and general log), `slowlog` (what the slow one says), `logtable` (both as
-//! tables), `audit` (audit log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the
+//! declares), `show` (what clients ask about) · `scheduler` (runs events) · `statements` (statistics), `instruments`
+//! (what is measured), `throttle` (pauses for others), `loglines` (lines of the server's log that clients cause),
+//! `querylog` (slow and general log), `slowlog` (what the slow one says), `logtable` (both as tables), `audit` (audit
+//! log) · `xids` (XA transactions) · [`datadir`] (the data directory as a whole), `host` (the
 //! process around), `persisted` (SET PERSIST), `schema` (questions to the catalog) · [`Instance`] (`instance`:
 //! everything behind the sockets) · `query_tests` (tests that need every floor), `testing` (sessions for tests).
 
@@ -24,6 +25,7 @@ pub mod dml;
 mod host;
 pub mod infoschema;
 mod instance;
+mod instruments;
 mod loglines;
 mod logtable;
 mod persisted;

@@ -614,6 +614,22 @@ pub fn data_truncated(column: &str, row: u64) -> SqlError {
     SqlError::new(1265, "01000", text)
 }
 
+/// 1048
+pub fn null_column(column: impl Display) -> SqlError {
+    let text = format!("Column '{column}' cannot be null");
+    SqlError::new(1048, "23000", text)
+}
+
+/// 1114: something that is kept has no room.
+pub fn no_room_in(text: impl Display) -> SqlError {
+    SqlError::new(1114, "HY000", text.to_string())
+}
+
+/// 1406: `place` is the column and the row.
+pub fn data_too_long(place: impl Display) -> SqlError {
+    SqlError::new(1406, "22001", format!("Data too long {place}"))
+}
+
 /// 1683
 pub fn invalid_performance_schema_usage() -> SqlError {
     SqlError::new(1683, "HY000", "Invalid performance_schema usage.")

@@ -178,6 +178,8 @@ const LAWS: &[Law] = &[
             &[
                 "capture",
                 "counts",
+                "instruments",
+                "loglines",
                 "logtable",
                 "persisted",
                 "printer",

@@ -75,6 +75,7 @@ mod triggers;
 mod upgrade;
 mod views;
 mod watchdog;
+mod who_blocks;
 mod workers;
 mod xa;
 mod xa_crash;

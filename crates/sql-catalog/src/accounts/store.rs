@@ -92,7 +92,7 @@ pub fn prepare(env: &Env, dir: &Path, stored: &Stored) -> SqlResult<()> {
     let mut bytes = record::encode(stored);
     if bytes.len() as u64 >= MAX_FILE {
         let text = format!("the accounts are more than {} MiB", MAX_FILE >> 20);
-        return Err(SqlError::new(1114, "HY000", text));
+        return Err(errors::no_room_in(text));
     }
     let crc = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());

@@ -44,7 +44,7 @@ pub(super) fn null_for(ctx: &EvalCtx<'_>, column: &ColumnDef, lenient: bool) -> 
         return Err(SqlError::new(3673, "23000", text));
     }
     if !lenient {
-        return Err(SqlError::new(1048, "23000", text));
+        return Err(errors::null_column(&column.name));
     }
     ctx.warn(Level::Warning, 1048, text);
     Ok(reset_value(&column.ty))

@@ -21,6 +21,7 @@ use esker_types::{Value, ValueRef};
 
 use super::{Viewer, optional, text};
 use crate::instance::Instance;
+use crate::instruments::INSTRUMENTS;
 use crate::loglines::on_one_line;
 use crate::session::registry::Process;
 use crate::xids::{self, PreparedInfo};
@@ -328,6 +329,10 @@ const LOCK_TYPE: usize = 5;
 
 /// Metadata locks that are held or waited for; those of prepared transactions have no owner.
 pub(super) fn metadata_locks(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let instruments = &viewer.instance.instruments;
+    if instruments.is_on(INSTRUMENTS, "wait/lock/metadata/sql/mdl") != Some(true) {
+        return Vec::new();
+    }
     let locks = viewer.instance.catalog.locks().list().into_iter();
     let rows = locks.map(|lock| metadata_row(&lock));
     let user_locks = viewer.instance.registry.user_locks.list().into_iter();

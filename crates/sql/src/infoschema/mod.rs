@@ -59,7 +59,7 @@ pub(crate) use locks::transactions_text;
 pub(crate) use log::status as log_status;
 use performance::LOG_STATUS;
 pub use performance::measured_files;
-pub(crate) use performance::{is_collected, is_open_table};
+pub(crate) use performance::{instruments_at_start, is_collected, is_open_table};
 pub(crate) use recovery::status as recovery_status;
 pub(crate) use source::{SessionState, fit_value, truncate, wants_session};
 pub(crate) use system_objects::create_table;

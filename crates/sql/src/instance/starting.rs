@@ -27,8 +27,9 @@ use crate::capture::DatabaseFilter;
 use crate::datadir;
 use crate::ddl;
 use crate::host::HostSlot;
-use crate::infoschema::Deadlocks;
 use crate::infoschema::metrics::Metrics;
+use crate::infoschema::{self, Deadlocks};
+use crate::instruments::Instruments;
 use crate::loglines::LineLimit;
 use crate::persisted::Persisted;
 use crate::querylog::{self, QueryLogs};
@@ -179,6 +180,7 @@ impl Starting {
             host_slot: HostSlot::default(),
             audit: AuditLog::default(),
             deadlocks: Deadlocks::default(),
+            instruments: Instruments::new(infoschema::instruments_at_start()),
             metrics: Metrics::new(started_micros),
             kills_told: LineLimit::default(),
         };

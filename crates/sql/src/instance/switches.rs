@@ -11,6 +11,7 @@ use esker_engine::FlushPolicy;
 
 use super::Instance;
 use crate::host::LogForm;
+use crate::instruments::STATEMENTS;
 use crate::querylog::Outputs;
 
 impl Instance {
@@ -53,8 +54,9 @@ impl Instance {
             switches.set_durable_snapshots(true);
         }
         let measures = ["performance_schema", "esker_statement_statistics"];
-        self.digests
-            .switch(measures.iter().all(|name| self.variable_is_on(name)));
+        let is_on = measures.iter().all(|name| self.variable_is_on(name));
+        let is_instrumented = self.instruments.flags() & STATEMENTS != 0;
+        self.digests.switch(is_on && is_instrumented);
         let outputs = Outputs::of(&self.variable_text("log_output"));
         for (log, switch, file) in [
             (

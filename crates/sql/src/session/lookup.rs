@@ -87,8 +87,7 @@ impl Session {
         // Parameters have no type yet; text converts to everything.
         let unknown = SqlType::varchar(MAX_PARAMETER_CHARS, self.vars.collation_connection);
         let types = vec![unknown; params];
-        let switches =
-            matches!(statement, Statement::Update(u) if self.context.switched_table(u).is_some());
+        let switches = self.context.switching(statement).is_some();
         let scope = self.scope(Purpose::Describe);
         let mut env = scope.env(Params::Types(&types));
         env.describe_only = true;
@@ -96,7 +95,7 @@ impl Session {
             Statement::Query(query) if query.into.is_none() => {
                 plan_query(&env, query).map(|plan| plan.columns.to_vec())
             }
-            Statement::Update(_) if switches => Ok(Vec::new()),
+            _ if switches => Ok(Vec::new()),
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
                 dml::compile(&env, statement).map(|_| Vec::new())
             }

@@ -20,6 +20,7 @@ use esker_types::SqlError;
 use super::Session;
 use super::plans::{AsIsHasher, PlanKey, hash_of};
 use crate::counts::Counter;
+use crate::instruments::{DIGESTS, HISTORY, INSTRUMENTED, REMEMBERED};
 use crate::querylog::{self, GeneralEntry, Whose};
 use crate::slowlog::{Before, Extra, LeftOut, SlowEntry};
 use crate::statements::{Digest, Measured, beginning};
@@ -235,7 +236,8 @@ impl Session {
     pub(super) fn measure(&mut self, command: Counter, key: Option<u64>, text: &[u8]) {
         let digests = &self.context.instance.digests;
         let is_profiled = self.vars.profiles > 0;
-        if !digests.is_on() && !is_profiled {
+        let is_measured = self.is_measured();
+        if !is_measured && !is_profiled {
             self.measure.current = None;
             return;
         }
@@ -244,7 +246,8 @@ impl Session {
             self.measure.known.clear();
             self.measure.generation = generation;
         }
-        let key = key.filter(|_| digests.is_on());
+        let wants_digest = is_measured && self.context.instance.instruments.flags() & DIGESTS != 0;
+        let key = key.filter(|_| wants_digest);
         let key = key.map(|key| key ^ self.context.binding.wrapping_mul(MIX));
         if let Some(key) = key
             && !self.measure.known.contains_key(&key)
@@ -309,7 +312,7 @@ impl Session {
             self.profiles
                 .add(&self.measure.text, took, self.vars.profiles);
         }
-        if !self.context.instance.digests.is_on() {
+        if !self.is_measured() {
             return;
         }
         let digest = current.digest.and_then(|key| self.measure.known.get(&key));
@@ -319,7 +322,22 @@ impl Session {
         }
         let schema = self.context.database.as_ref();
         let mut history = self.context.process.history().lock();
-        history.add(&measured, text, schema, message.as_deref(), digest);
+        match self.is_remembered() {
+            true => history.add(&measured, text, schema, message.as_deref(), digest),
+            false => history.count(&measured),
+        }
+    }
+
+    /// Are its statements measured?
+    fn is_measured(&self) -> bool {
+        let own = self.context.process.measured();
+        self.context.instance.digests.is_on() && own & INSTRUMENTED != 0
+    }
+
+    /// Are its last statements kept?
+    fn is_remembered(&self) -> bool {
+        let own = self.context.process.measured();
+        self.context.instance.instruments.flags() & HISTORY != 0 && own & REMEMBERED != 0
     }
 }
 

@@ -263,6 +263,7 @@ impl Session {
             instance.now_micros(),
             client.on_kill,
         );
+        process.set_measured(instance.instruments.of_actor(&client.host, &client.user));
         let mut txn = instance.engine.begin(vars.isolation.served());
         // The server acknowledges what is durable, or switches this off.
         txn.set_snapshot_at(SnapshotAt::Durable);
@@ -377,6 +378,9 @@ impl Session {
             d.user = user.to_owned();
             d.database = None;
         });
+        let instruments = &self.context.instance.instruments;
+        let measured = instruments.of_actor(&self.context.host, user);
+        self.context.process.set_measured(measured);
         (self.values, self.vars) = self.context.instance.start_values(collation);
         self.note_vars();
         self.tracker.forget();

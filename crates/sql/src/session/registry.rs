@@ -26,6 +26,7 @@ use super::user_locks::UserLocks;
 use crate::binlog::Position;
 use crate::counts::Counts;
 use crate::ddl::Progress;
+use crate::instruments::{INSTRUMENTED, REMEMBERED};
 use crate::statements::{self, ByCommand, History};
 
 /// Longest statement text kept for the process list, bytes.
@@ -89,6 +90,8 @@ pub struct Process {
     canceller: Mutex<Option<WaitCanceller>>,
     /// [`Terms`] of the transaction.
     terms: AtomicU8,
+    /// What PERFORMANCE_SCHEMA measures of it: flags of [`crate::instruments`].
+    measured: AtomicU8,
     wake: WakeList,
     /// The position of the snapshot of its transaction.
     snapshot: Mutex<Option<Position>>,
@@ -313,6 +316,16 @@ impl Process {
         Terms::from_byte(self.terms.load(Ordering::Relaxed))
     }
 
+    /// What PERFORMANCE_SCHEMA measures of it.
+    pub(crate) fn measured(&self) -> u8 {
+        self.measured.load(Ordering::Relaxed)
+    }
+
+    /// Has PERFORMANCE_SCHEMA measure something else. What it was before.
+    pub(crate) fn set_measured(&self, flags: u8) -> u8 {
+        self.measured.swap(flags, Ordering::Relaxed)
+    }
+
     /// A transaction begins.
     pub(crate) fn note_terms(&self, terms: Terms) {
         self.terms.store(terms.to_byte(), Ordering::Relaxed);
@@ -495,6 +508,7 @@ impl Registry {
             }),
             canceller: Mutex::new(None),
             terms: AtomicU8::new(0),
+            measured: AtomicU8::new(INSTRUMENTED | REMEMBERED),
             wake: WakeList::default(),
             snapshot: Mutex::new(None),
             counts: Counts::default(),

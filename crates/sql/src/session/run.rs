@@ -141,9 +141,9 @@ impl Session {
                 }
                 self.run_query(query, params, mode)
             }
-            Statement::Update(update) if let Some(table) = self.context.switched_table(update) => {
+            change if let Some(switching) = self.context.switching(change) => {
                 self.check_read_write()?;
-                self.switch(table, update, params)
+                self.switch(&switching, params)
             }
             Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
                 self.run_change(statement, params, prepared, mode)

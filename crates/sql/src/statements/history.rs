@@ -2,7 +2,7 @@
 //!
 //! Neighbours: a session adds to its own; PERFORMANCE_SCHEMA reads all, and the registry keeps the sums of sessions
 //! that are gone.
-//! **Invariants**: events are numbered from 1 without a gap; the buffers of old events are used again.
+//! **Invariants**: events are numbered from 1, also those that are not kept; the buffers of old events are used again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +39,12 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// Adds a statement to the sums only.
+    pub(crate) fn count(&mut self, measured: &Measured) {
+        self.events += 1;
+        add_to(&mut self.sums, measured.command, |sums| sums.add(measured));
+    }
+
     /// Adds a statement.
     pub(crate) fn add(
         &mut self,
@@ -48,8 +54,7 @@ impl History {
         message: Option<&str>,
         digest: Option<&Arc<Digest>>,
     ) {
-        self.events += 1;
-        add_to(&mut self.sums, measured.command, |sums| sums.add(measured));
+        self.count(measured);
         let oldest = match self.last.len() {
             HISTORY => self.last.pop_front(),
             _ => None,

@@ -80,8 +80,7 @@ impl Target<'_> {
     /// 1406, or 1265 outside of strict writes.
     pub(super) fn too_long(&self) -> SqlResult<()> {
         if self.strict() {
-            let message = format!("Data too long {}", self.place());
-            return Err(SqlError::new(1406, "22001", message));
+            return Err(errors::data_too_long(self.place()));
         }
         self.truncated()
     }

@@ -26,7 +26,7 @@ mod variables;
 pub(super) use backup::LOG_STATUS;
 pub use file_io::measured_files;
 pub(super) use replication::other_sources;
-pub(crate) use setup::is_collected;
+pub(crate) use setup::{at_start as instruments_at_start, is_collected};
 
 use esker_types::{DateTime, Value};
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use esker_types::Value;
 
 use super::super::source::Source;
-use super::super::{Viewer, optional, server, text};
+use super::super::{Viewer, optional, server, text, yes_no};
 use crate::instance::Instance;
+use crate::instruments::{INSTRUMENTED, REMEMBERED};
 use crate::session::registry::Process;
 
 pub(super) static SOURCES: &[Source] = &[
@@ -90,10 +91,10 @@ fn threads(viewer: &Viewer) -> Vec<Vec<Value>> {
             optional(detail.database.as_ref()),
             text(detail.command),
             Value::Int(seconds),
-            text(p.state()),
+            optional(Some(p.state()).filter(|state| !state.is_empty())),
             optional(detail.info.as_ref().filter(|i| !i.is_empty())),
-            text("YES"),
-            text("YES"),
+            yes_no(p.measured() & INSTRUMENTED != 0),
+            yes_no(p.measured() & REMEMBERED != 0),
             transport,
             text("USR_default"),
             text("PRIMARY"),

@@ -1,7 +1,7 @@
 //! What is instrumented.
 //!
-//! Neighbours: none; statements are the one thing that is switched.
-//! **Invariant**: a consumer or instrument is shown as enabled only if its events are collected.
+//! Neighbours: [`crate::instruments`] keeps the rows of what can be switched, `session::instruments` changes them.
+//! **Invariant**: at the start a consumer or instrument is enabled only if its events are collected.
 
 use esker_types::Value;
 
@@ -10,18 +10,24 @@ use super::super::{Viewer, text, yes_no};
 use super::file_io;
 use crate::ddl::Stage;
 use crate::instance::Instance;
+use crate::instruments::{ACTORS, CONSUMERS, INSTRUMENTS, NUMBER, OBJECTS, Row, THREADS};
 
 pub(super) static SOURCES: &[Source] = &[
     Source::new(
         "setup_actors",
         &["HOST", "USER", "ROLE", "ENABLED", "HISTORY"],
-        |_| vec![["%", "%", "%", "YES", "YES"].map(text).to_vec()],
-    ),
-    Source::new("setup_consumers", &["NAME", "ENABLED"], consumers),
+        |viewer| rows(viewer, ACTORS),
+    )
+    .emptied_by(|instance| {
+        instance.instruments.remove(ACTORS, None);
+    }),
+    Source::new("setup_consumers", &["NAME", "ENABLED"], |viewer| {
+        rows(viewer, CONSUMERS)
+    }),
     Source::new(
         "setup_instruments",
-        &["NAME", "ENABLED", "TIMED", "PROPERTIES"],
-        instruments,
+        &["NAME", "ENABLED", "TIMED"],
+        |viewer| rows(viewer, INSTRUMENTS),
     ),
     Source::new(
         "setup_objects",
@@ -32,25 +38,14 @@ pub(super) static SOURCES: &[Source] = &[
             "ENABLED",
             "TIMED",
         ],
-        objects,
-    ),
-    Source::new(
-        "setup_threads",
-        &["NAME", "ENABLED", "HISTORY", "PROPERTIES"],
-        |_| {
-            let threads = [
-                "one_connection",
-                "replica_io",
-                "replica_sql",
-                "replica_worker",
-            ];
-            let row = |name| {
-                let name = format!("thread/sql/{name}");
-                [&*name, "YES", "YES", "user"].map(text).to_vec()
-            };
-            threads.into_iter().map(row).collect()
-        },
-    ),
+        |viewer| rows(viewer, OBJECTS),
+    )
+    .emptied_by(|instance| {
+        instance.instruments.remove(OBJECTS, None);
+    }),
+    Source::new("setup_threads", &["NAME", "ENABLED", "HISTORY"], |viewer| {
+        rows(viewer, THREADS)
+    }),
     Source::new(
         "performance_timers",
         &[
@@ -64,7 +59,7 @@ pub(super) static SOURCES: &[Source] = &[
 ];
 
 /// Every consumer and whether its events are collected while statements are measured.
-const CONSUMERS: [(&str, bool); 16] = [
+const CONSUMERS_AT_START: [(&str, bool); 16] = [
     ("events_stages_current", true),
     ("events_stages_history", false),
     ("events_stages_history_long", false),
@@ -83,21 +78,45 @@ const CONSUMERS: [(&str, bool); 16] = [
     ("statements_digest", true),
 ];
 
-fn consumers(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let is_on = |name| is_collected(&viewer.instance, name).unwrap_or_default();
-    let row = |(name, _)| vec![text(name), yes_no(is_on(name))];
-    CONSUMERS.map(row).to_vec()
+/// The rows of a table with switches.
+fn rows(viewer: &Viewer, table: usize) -> Vec<Vec<Value>> {
+    let rows = viewer.instance.instruments.rows(table).into_iter();
+    let mut rows: Vec<Vec<Value>> = rows.map(|row| row.iter().map(text).collect()).collect();
+    // Without measurements there are no statements to consume.
+    if table == CONSUMERS && !is_measuring(&viewer.instance) {
+        for (row, (name, _)) in rows.iter_mut().zip(CONSUMERS_AT_START) {
+            if name.contains("statements") {
+                row[1] = yes_no(false);
+            }
+        }
+    }
+    rows
+}
+
+/// Do the variables let statements be measured?
+fn is_measuring(instance: &Instance) -> bool {
+    ["performance_schema", "esker_statement_statistics"]
+        .iter()
+        .all(|name| instance.variable_is_on(name))
 }
 
 /// Are the events of a consumer collected? None: there is none of this name.
 pub(crate) fn is_collected(instance: &Instance, consumer: &str) -> Option<bool> {
-    let mut known = CONSUMERS.iter();
-    let (name, on) = known.find(|(name, _)| name.eq_ignore_ascii_case(consumer))?;
-    let is_measured = !name.contains("statements") || instance.digests.is_on();
-    Some(*on && is_measured)
+    let is_on = instance.instruments.is_on(CONSUMERS, consumer)?;
+    let is_measured =
+        !consumer.to_ascii_lowercase().contains("statements") || is_measuring(instance);
+    Some(is_on && is_measured)
 }
 
-fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
+/// The rows of all tables with switches at the start.
+pub(crate) fn at_start() -> [Vec<Row>; NUMBER] {
+    let mut tables: [Vec<Row>; NUMBER] = Default::default();
+    let row = |cells: &[&str]| -> Row { cells.iter().map(|cell| (*cell).to_owned()).collect() };
+    let word = |on: bool| if on { "YES" } else { "NO" };
+    tables[ACTORS] = vec![row(&["%", "%", "%", "YES", "YES"])];
+    tables[CONSUMERS] = CONSUMERS_AT_START
+        .map(|(name, on)| row(&[name, word(on)]))
+        .to_vec();
     const NAMES: [(&str, &str); 5] = [
         ("memory/esker/all", "NO"),
         ("statement/sql/all", "YES"),
@@ -106,18 +125,13 @@ fn instruments(_: &Viewer) -> Vec<Vec<Value>> {
         ("wait/lock/metadata/sql/mdl", "YES"),
     ];
     let stages = Stage::ALL.map(|stage| (stage.event(), "YES"));
-    let row = |(name, timed)| vec![text(name), text("YES"), text(timed), text("")];
-    let files = file_io::instruments();
-    NAMES
+    let named = NAMES
         .into_iter()
-        .chain(files)
-        .chain(stages)
-        .map(row)
-        .collect()
-}
-
-fn objects(_: &Viewer) -> Vec<Vec<Value>> {
-    let mut rows = Vec::new();
+        .chain(file_io::instruments())
+        .chain(stages);
+    tables[INSTRUMENTS] = named
+        .map(|(name, timed)| row(&[name, "YES", timed]))
+        .collect();
     for kind in ["EVENT", "FUNCTION", "PROCEDURE", "TABLE", "TRIGGER"] {
         for (schema, on) in [
             ("mysql", false),
@@ -125,16 +139,19 @@ fn objects(_: &Viewer) -> Vec<Vec<Value>> {
             ("information_schema", false),
             ("%", true),
         ] {
-            rows.push(vec![
-                text(kind),
-                text(schema),
-                text("%"),
-                yes_no(on),
-                yes_no(on),
-            ]);
+            tables[OBJECTS].push(row(&[kind, schema, "%", word(on), word(on)]));
         }
     }
-    rows
+    let threads = [
+        "one_connection",
+        "replica_io",
+        "replica_sql",
+        "replica_worker",
+    ];
+    tables[THREADS] = threads
+        .map(|name| row(&[&*format!("thread/sql/{name}"), "YES", "YES"]))
+        .to_vec();
+    tables
 }
 
 /// Clocks and their ticks a second; one is read per statement.

@@ -10,7 +10,8 @@ use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, text};
-use super::{pico, since_start};
+use super::{is_collected, pico, since_start};
+use crate::instruments::INSTRUMENTS;
 use crate::session::registry::Process;
 
 pub(super) static SOURCES: &[Source] = &[Source::new(
@@ -31,8 +32,15 @@ pub(super) static SOURCES: &[Source] = &[Source::new(
 .of_the_moment()];
 
 fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
+    if is_collected(&viewer.instance, "events_stages_current") != Some(true) {
+        return Vec::new();
+    }
+    let instruments = &viewer.instance.instruments;
     let row = |process: &Arc<Process>| {
         let shown = process.progress.shown()?;
+        instruments
+            .is_on(INSTRUMENTS, shown.stage.event())
+            .filter(|on| *on)?;
         let micros = shown.began.elapsed().as_micros() as u64;
         let began = viewer.instance.now_micros() - micros as i64;
         let start = since_start(viewer, began);

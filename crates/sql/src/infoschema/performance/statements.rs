@@ -14,6 +14,7 @@ use super::super::{Viewer, optional, text};
 use super::{moment, pico, since_start};
 use crate::counts::Counter;
 use crate::instance::Instance;
+use crate::instruments::{CURRENT, INSTRUMENTED};
 use crate::querylog::without_secrets;
 use crate::session::registry::Process;
 use crate::show::status;
@@ -368,7 +369,13 @@ fn history(viewer: &Viewer) -> Vec<Vec<Value>> {
 
 /// The statement that runs, or the last one.
 fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
+    if viewer.instance.instruments.flags() & CURRENT == 0 {
+        return Vec::new();
+    }
     let row = |process: &Arc<Process>| {
+        if process.measured() & INSTRUMENTED == 0 {
+            return None;
+        }
         let detail = process.detail();
         let last = process.history().lock().last().pop();
         if detail.command == "Sleep" {

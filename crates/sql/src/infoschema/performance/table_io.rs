@@ -14,6 +14,7 @@ use esker_types::Value;
 use super::super::source::Source;
 use super::super::{Viewer, text};
 use crate::instance::Instance;
+use crate::instruments::INSTRUMENTS;
 
 pub(super) static SOURCES: &[Source] = &[
     Source::new(
@@ -58,6 +59,15 @@ fn tables(instance: &Instance) -> Vec<Arc<TableDef>> {
     instance.catalog.snapshot().tables().cloned().collect()
 }
 
+/// Those whose accesses are wanted.
+fn counted_tables(viewer: &Viewer) -> Vec<Arc<TableDef>> {
+    let instruments = &viewer.instance.instruments;
+    let mut tables = tables(&viewer.instance);
+    let is_on = instruments.is_on(INSTRUMENTS, "wait/io/table/sql/handler") == Some(true);
+    tables.retain(|table| is_on && instruments.counts_table(&table.schema, &table.name));
+    tables
+}
+
 fn object(table: &TableDef) -> Vec<Value> {
     vec![text("TABLE"), text(&*table.schema), text(&*table.name)]
 }
@@ -79,7 +89,7 @@ fn figures([fetched, inserted, updated, deleted]: RowEvents) -> impl Iterator<It
 
 fn by_index(viewer: &Viewer) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
-    for table in tables(&viewer.instance) {
+    for table in counted_tables(viewer) {
         let indexes = table.visible_indexes().iter();
         let named = indexes.map(|index| (text(&*index.name), index.accesses.events()));
         let without = (Value::Null, table.runtime.accesses.events());
@@ -102,7 +112,7 @@ fn counters(table: &TableDef) -> impl Iterator<Item = &AccessCounts> {
 }
 
 fn by_table(viewer: &Viewer) -> Vec<Vec<Value>> {
-    let tables = tables(&viewer.instance).into_iter();
+    let tables = counted_tables(viewer).into_iter();
     tables
         .map(|table| {
             let mut sums = RowEvents::default();

@@ -9,7 +9,8 @@ use esker_types::Value;
 
 use super::super::source::Source;
 use super::super::{Viewer, text, yes_no};
-use super::{pico, since_start};
+use super::{is_collected, pico, since_start};
+use crate::instruments::INSTRUMENTS;
 use crate::session::registry::Process;
 
 pub(super) static SOURCES: &[Source] = &[Source::new(
@@ -32,6 +33,11 @@ pub(super) static SOURCES: &[Source] = &[Source::new(
 .of_the_moment()];
 
 fn current(viewer: &Viewer) -> Vec<Vec<Value>> {
+    let instruments = &viewer.instance.instruments;
+    let is_on = instruments.is_on(INSTRUMENTS, "transaction") == Some(true);
+    if !is_on || is_collected(&viewer.instance, "events_transactions_current") != Some(true) {
+        return Vec::new();
+    }
     let sessions = viewer.instance.registry.list();
     let of_one = |process: &Arc<Process>| row(viewer, process);
     sessions.iter().filter_map(of_one).collect()
