@@ -150,7 +150,7 @@ fn the_error_log_has_kills_and_deadlocks() {
     a.run("BEGIN; UPDATE d.t SET v = 7 WHERE id = 1");
     b.run("BEGIN; UPDATE d.t SET v = 7 WHERE id = 2");
     // Lines of a statement are none of the log.
-    let forged = "UPDATE d.t SET v = 8\n*** WE ROLL BACK TRANSACTION (7)\nWHERE id = 1";
+    let forged = "UPDATE d.t SET v = 8 /*\n*** WE ROLL BACK TRANSACTION (7)\n*/ WHERE id = 1";
     let other = std::thread::spawn(move || (b.code(forged), b));
     eventually("it waits", || {
         a.value("SELECT COUNT(*) FROM performance_schema.data_lock_waits") == "1"
@@ -170,7 +170,7 @@ fn the_error_log_has_kills_and_deadlocks() {
         "{log}"
     );
     assert!(
-        log.contains(r"v = 8\n*** WE ROLL BACK TRANSACTION (7)\nWHERE"),
+        log.contains(r"v = 8 /*\n*** WE ROLL BACK TRANSACTION (7)\n*/ WHERE"),
         "{log}"
     );
     assert!(log.contains("UPDATE d.t SET v = 9 WHERE id = 2"), "{log}");
