@@ -14,7 +14,7 @@ use super::number::temporal_decimal;
 use super::{quoted, round_f64};
 use crate::ctx::{EvalCtx, Work};
 use crate::decimal::{Decimal, ParseStatus, is_space, numeric_prefix_len};
-use crate::error::{Level, SqlError, SqlResult};
+use crate::error::{Level, SqlResult};
 use crate::errors;
 use crate::geometry::{GeometryType, Spatial};
 use crate::json::{self, JsonRef};
