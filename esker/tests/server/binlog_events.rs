@@ -84,3 +84,42 @@ fn the_server_removes_nothing_that_a_backup_copies() {
         assert_eq!(c.lines("SHOW BINARY LOGS"), files[2..]);
     }
 }
+
+/// A statement that changes several tables has the maps of all before the rows, and its last event ends it, whatever
+/// becomes of the statements of its triggers.
+#[test]
+fn a_statement_has_its_maps_before_its_rows() {
+    let dir = tempfile::tempdir().expect("dir");
+    let server = Server::start(dir.path(), &["--log-bin=ON"]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; USE d; CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE log (id INT PRIMARY KEY)");
+    c.run(
+        "CREATE TRIGGER a AFTER INSERT ON t FOR EACH ROW BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
+         INSERT INTO log VALUES (NEW.id % 2); END",
+    );
+    let mut kinds = |sql: &str| {
+        c.run("FLUSH BINARY LOGS");
+        c.run(sql);
+        let file = c.rows("SHOW BINARY LOG STATUS")[0][0]
+            .clone()
+            .expect("a file");
+        let events = c.rows(&format!("SHOW BINLOG EVENTS IN '{file}'"));
+        let shown = events.into_iter().filter_map(|event| {
+            let kind = event[2].clone()?;
+            let ends = event[5].as_ref()?.ends_with("STMT_END_F");
+            let is_of_rows = kind == "Table_map" || kind.ends_with("_rows");
+            is_of_rows.then(|| if ends { format!("{kind}!") } else { kind })
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    };
+    // The third row of the log is there already.
+    assert_eq!(
+        kinds("INSERT INTO t VALUES (1), (2), (3)"),
+        "Table_map Table_map Write_rows Write_rows Write_rows Write_rows Write_rows!"
+    );
+    assert_eq!(
+        kinds("UPDATE t JOIN log USING (id) SET t.id = t.id + 10, log.id = log.id + 10"),
+        "Table_map Table_map Update_rows Update_rows!"
+    );
+    assert_eq!(kinds("DELETE FROM log"), "Table_map Delete_rows!");
+}

@@ -8,8 +8,9 @@
 //! **Invariants**
 //! - A statement that is undone leaves no event: what is open is thrown away, and what went to the transaction's
 //!   attachment is cut off by the savepoint.
-//! - Row events of one table and kind follow its TABLE_MAP within a statement; the last one of a table ends the
-//!   statement, so a reader never has to have two tables open.
+//! - A statement has the TABLE_MAPs of all its tables before the first of their rows, as in MySQL, and its last row
+//!   event ends it. One whose rows do not fit into memory ends when a table comes that was not among them, and goes on
+//!   as another one: its maps have gone with the rows.
 //! - Rows have passed every lock and unique key before they come here.
 
 mod cache;
@@ -65,6 +66,18 @@ struct Open {
     body: Vec<u8>,
 }
 
+/// Where a statement inside of another one begins.
+struct Mark {
+    events: usize,
+    maps: usize,
+    rows: usize,
+    mapped: usize,
+    has_gone: bool,
+    last: Option<usize>,
+    /// What was gathered there, when that has gone to the transaction meanwhile or was put together.
+    kept: Option<[Vec<u8>; 3]>,
+}
+
 /// The changes of a session.
 #[derive(Default)]
 pub struct Capture {
@@ -80,10 +93,19 @@ pub struct Capture {
     text: Option<Vec<u8>>,
     tables: KnownTables,
     open: Option<Open>,
-    /// The table whose map was written last in this statement.
-    mapped: Option<usize>,
-    /// Whole events of this statement.
+    /// Tables whose maps stand before the rows that come.
+    mapped: Vec<usize>,
+    /// Some of the rows behind these maps are with the transaction already.
+    has_gone: bool,
+    /// Events that have ended: statements, and rows with their maps.
     events: Vec<u8>,
+    /// Maps that may get company, and the statement's text before them.
+    maps: Vec<u8>,
+    /// The whole row events behind them, and where the body of the last one begins.
+    rows: Vec<u8>,
+    last: Option<usize>,
+    /// Of the statements inside of statements.
+    marks: Vec<Mark>,
     /// Memory for the body of the next event.
     spare: Vec<u8>,
     /// Hashes of the keys that the transaction has changed.
@@ -105,7 +127,7 @@ pub(crate) struct Start<'a> {
 impl Capture {
     /// A statement begins that is logged.
     pub(crate) fn begin_statement(&mut self, start: Start<'_>) {
-        debug_assert!(self.open.is_none() && self.events.is_empty());
+        debug_assert!(self.open.is_none() && self.gathered() == 0);
         self.is_on = true;
         self.image = Some(start.vars.image);
         self.edits_documents = start.vars.edits_documents;
@@ -149,34 +171,75 @@ impl Capture {
 
     /// A statement of its own stands before the rows: the CREATE TABLE of what they fill.
     pub(crate) fn push_statement(&mut self, events: &[u8]) {
-        debug_assert!(self.events.is_empty());
+        debug_assert_eq!(self.gathered(), 0);
         self.events.extend_from_slice(events);
     }
 
     /// Takes back what the statement has gathered; the caller cuts the attachment off.
     pub(crate) fn undo_statement(&mut self) {
-        self.open = None;
-        self.mapped = None;
-        self.events.clear();
+        self.forget_rows();
+        self.marks.clear();
         self.is_on = false;
     }
 
-    /// A statement begins inside of the present one, or a savepoint stands there. What came before goes to the
-    /// transaction, where it stays if what follows is undone.
+    /// A statement begins inside of the present one; [`Self::end_inside`] or [`Self::undo_inside`] ends it.
+    pub(crate) fn begin_inside(&mut self) {
+        self.close(false);
+        self.marks.push(Mark {
+            events: self.events.len(),
+            maps: self.maps.len(),
+            rows: self.rows.len(),
+            mapped: self.mapped.len(),
+            has_gone: self.has_gone,
+            last: self.last,
+            kept: None,
+        });
+    }
+
+    /// It went well.
+    pub(crate) fn end_inside(&mut self) {
+        let mark = self.marks.pop();
+        debug_assert!(mark.is_some(), "it has begun");
+    }
+
+    /// Takes back what has come since [`Self::begin_inside`]; the caller cuts the attachment off where that stood.
+    pub(crate) fn undo_inside(&mut self) {
+        self.open = None;
+        let Some(mark) = self.marks.pop() else { return };
+        match mark.kept {
+            Some(kept) => [self.events, self.maps, self.rows] = kept,
+            None => {
+                self.events.truncate(mark.events);
+                self.maps.truncate(mark.maps);
+                self.rows.truncate(mark.rows);
+            }
+        }
+        self.mapped.truncate(mark.mapped);
+        (self.has_gone, self.last) = (mark.has_gone, mark.last);
+    }
+
+    /// A savepoint stands here. What came before goes to the transaction, where it stays if what follows is undone.
     ///
     /// # Errors
     /// The transaction is too large.
-    pub(crate) fn begin_inside(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
-        self.close(true);
-        self.mapped = None;
+    pub(crate) fn begin_savepoint(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
+        self.end_rows();
         self.hand_over(txn)
     }
 
-    /// Takes back what has come since [`Self::begin_inside`]; the caller cuts the attachment off.
-    pub(crate) fn undo_inside(&mut self) {
+    /// Takes back what has come since [`Self::begin_savepoint`]; the caller cuts the attachment off.
+    pub(crate) fn undo_to_savepoint(&mut self) {
+        self.forget_rows();
+    }
+
+    fn forget_rows(&mut self) {
         self.open = None;
-        self.mapped = None;
-        self.events.clear();
+        self.mapped.clear();
+        self.has_gone = false;
+        self.last = None;
+        for events in [&mut self.events, &mut self.maps, &mut self.rows] {
+            events.clear();
+        }
     }
 
     /// The statement went well: its events go to the transaction.
@@ -184,8 +247,8 @@ impl Capture {
     /// # Errors
     /// The transaction is too large.
     pub(crate) fn end_statement(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
-        self.close(true);
-        self.mapped = None;
+        debug_assert!(self.marks.is_empty(), "statements inside have ended");
+        self.end_rows();
         self.is_on = false;
         self.hand_over(txn)
     }
@@ -331,10 +394,10 @@ impl Capture {
         if self.open.as_ref().is_some_and(fits) {
             return Ok(());
         }
-        let goes_on = self.mapped == Some(at);
-        self.close(!goes_on);
-        if self.events.len() >= GATHERED_BYTES {
-            self.hand_over(txn)?;
+        let is_mapped = self.mapped.contains(&at);
+        match is_mapped || !self.has_gone {
+            true => self.close(false),
+            false => self.end_rows(),
         }
         if let Some(text) = self.text.take() {
             let mut body = Vec::with_capacity(text.len() + 1);
@@ -345,15 +408,20 @@ impl Capture {
                 flags,
                 self.time,
                 &body,
-                &mut self.events,
+                &mut self.maps,
             );
         }
-        let known = self.tables.get(at);
-        if !goes_on {
-            let map = known.map();
-            push_event(EventType::TableMap, 0, self.time, map, &mut self.events);
-            self.mapped = Some(at);
+        if !is_mapped {
+            let map = self.tables.get(at).map();
+            push_event(EventType::TableMap, 0, self.time, map, &mut self.maps);
+            self.mapped.push(at);
         }
+        if self.gathered() >= GATHERED_BYTES {
+            self.has_gone = true;
+            self.hand_over(txn)?;
+            self.last = None;
+        }
+        let known = self.tables.get(at);
         let mut body = std::mem::take(&mut self.spare);
         let id = known.shape().table_id;
         rows::begin(id, self.flags, &before, after.as_deref(), &mut body);
@@ -368,13 +436,14 @@ impl Capture {
         Ok(())
     }
 
-    /// Ends the open event, which is the last of its table if `ends`.
+    /// Ends the open event, which is the last behind its maps if `ends`.
     fn close(&mut self, ends: bool) {
         if let Some(mut open) = self.open.take() {
             if ends {
                 rows::end_statement(&mut open.body);
             }
-            push_event(open.kind, 0, self.time, &open.body, &mut self.events);
+            push_event(open.kind, 0, self.time, &open.body, &mut self.rows);
+            self.last = Some(self.rows.len() - open.body.len());
             if open.body.capacity() <= GATHERED_BYTES {
                 open.body.clear();
                 self.spare = open.body;
@@ -382,13 +451,46 @@ impl Capture {
         }
     }
 
-    fn hand_over(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
-        if self.events.is_empty() {
-            return Ok(());
+    /// Ends the rows behind the present maps.
+    fn end_rows(&mut self) {
+        self.keep();
+        match (self.open.is_some(), self.last) {
+            (true, _) => self.close(true),
+            (false, Some(last)) => rows::end_statement(&mut self.rows[last..]),
+            (false, None) => debug_assert!(self.mapped.is_empty(), "maps have rows behind them"),
         }
-        self.cache.push(txn, &self.events)?;
-        self.events.clear();
-        self.events.shrink_to(2 * GATHERED_BYTES);
+        self.mapped.clear();
+        self.has_gone = false;
+        self.last = None;
+        self.events.append(&mut self.maps);
+        self.events.append(&mut self.rows);
+    }
+
+    /// What was there when statements inside began does not stay in its place: it is kept for who undoes them.
+    fn keep(&mut self) {
+        for mark in self.marks.iter_mut().filter(|mark| mark.kept.is_none()) {
+            mark.kept = Some([
+                self.events[..mark.events].to_vec(),
+                self.maps[..mark.maps].to_vec(),
+                self.rows[..mark.rows].to_vec(),
+            ]);
+        }
+    }
+
+    /// Bytes of events that are not with the transaction.
+    fn gathered(&self) -> usize {
+        self.events.len() + self.maps.len() + self.rows.len()
+    }
+
+    fn hand_over(&mut self, txn: &mut Txn) -> Result<(), ExecError> {
+        self.keep();
+        for events in [&mut self.events, &mut self.maps, &mut self.rows] {
+            if !events.is_empty() {
+                self.cache.push(txn, events)?;
+                events.clear();
+                events.shrink_to(2 * GATHERED_BYTES);
+            }
+        }
         Ok(())
     }
 }

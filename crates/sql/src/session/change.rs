@@ -425,15 +425,19 @@ impl Session {
     ) -> Result<R, ExecError> {
         let is_inside = self.is_firing();
         match is_inside {
-            true => self.capture.begin_inside(&mut self.txn)?,
+            true => self.capture.begin_inside(),
             false => self.begin_capture(),
         }
         // Behind what the statement around it has logged: that stays, whatever becomes of this one.
         let savepoint = self.txn.savepoint();
         let mut done = run(self);
-        if done.is_ok() && !is_inside {
-            let logged = self.capture.end_statement(&mut self.txn);
-            done = done.and_then(|done| logged.map(|()| done));
+        match (done.is_ok(), is_inside) {
+            (true, true) => self.capture.end_inside(),
+            (true, false) => {
+                let logged = self.capture.end_statement(&mut self.txn);
+                done = done.and_then(|done| logged.map(|()| done));
+            }
+            (false, _) => {}
         }
         if done.is_err() {
             match is_inside {

@@ -320,7 +320,7 @@ impl Session {
             return Err(errors::out_of_memory("too many savepoints"));
         }
         // Inside of a statement: its rows so far stay in the binary log, whatever is undone behind them.
-        let handed_over = self.capture.begin_inside(&mut self.txn);
+        let handed_over = self.capture.begin_savepoint(&mut self.txn);
         handed_over.map_err(ExecError::without_wait)?;
         let id = self.txn.savepoint();
         self.count(Counter::HandlerSavepoint, 1);
@@ -341,7 +341,7 @@ impl Session {
         let at = self.find_savepoint(name)?;
         self.warn_of_temporary();
         self.count(Counter::HandlerSavepointRollback, 1);
-        self.capture.undo_inside();
+        self.capture.undo_to_savepoint();
         self.txn.rollback_to(self.state.savepoints[at].1);
         self.state.savepoints.truncate(at + 1);
         Ok(())

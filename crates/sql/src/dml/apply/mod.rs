@@ -134,19 +134,23 @@ impl RowApplier {
     ) -> Result<(), ExecError> {
         let logs_more = !self.foreign.is_empty();
         if let (Some(mut capture), true) = (env.log.get(), logs_more) {
-            capture.begin_inside(env.txn)?;
+            capture.begin_inside();
         }
         let place = env.txn.savepoint();
-        match self.make(env, change) {
-            Err(ExecError::Sql(e)) if is_ignorable(&e) || e.code == DUPLICATE => {
-                if let (Some(mut capture), true) = (env.log.get(), logs_more) {
-                    capture.undo_inside();
-                }
-                env.txn.rollback_to(place);
-                Ok(())
+        let made = self.make(env, change);
+        let is_undone =
+            matches!(&made, Err(ExecError::Sql(e)) if is_ignorable(e) || e.code == DUPLICATE);
+        if let (Some(mut capture), true) = (env.log.get(), logs_more) {
+            match is_undone {
+                true => capture.undo_inside(),
+                false => capture.end_inside(),
             }
-            made => made,
         }
+        if !is_undone {
+            return made;
+        }
+        env.txn.rollback_to(place);
+        Ok(())
     }
 
     fn make(&mut self, env: &mut DmlEnv<'_>, change: RowChange) -> Result<(), ExecError> {
