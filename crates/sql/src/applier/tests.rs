@@ -312,6 +312,58 @@ fn all_modes_give_what_serial_gives() {
     }
 }
 
+/// Rows whose keys follow each other are locked as one, as at their source: a large transaction has no lock for each.
+#[test]
+fn runs_of_rows_have_one_lock() {
+    let source = Server::source();
+    let mut client = source.client(1);
+    client.ok("CREATE DATABASE a");
+    client.ok("CREATE TABLE a.t (id INT PRIMARY KEY, v INT)");
+    client.ok("CREATE TABLE a.bare (v INT)");
+    client.ok("CREATE TABLE a.last (id INT PRIMARY KEY)");
+    let before = source.events();
+    let numbers =
+        "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i";
+    for sql in [
+        "BEGIN",
+        &format!("INSERT INTO a.t {numbers}, 0 FROM n"),
+        &format!("INSERT INTO a.bare {numbers} FROM n"),
+        "UPDATE a.t SET v = v + 1",
+        "UPDATE a.bare SET v = v + 1",
+        "DELETE FROM a.t WHERE id > 500",
+        "INSERT INTO a.last VALUES (1)",
+        "COMMIT",
+    ] {
+        client.ok(sql);
+    }
+    let (events, expected) = (source.events(), source.dump());
+    let replica = Server::replica(&[
+        ("replica_parallel_workers", "1"),
+        ("innodb_lock_wait_timeout", "30"),
+        ("replica_transaction_retries", "0"),
+    ]);
+    assert_eq!(replica.apply(&before).failure, None);
+    let mut local = replica.client(7);
+    local.ok("BEGIN");
+    local.ok("INSERT INTO a.last VALUES (1)");
+    let applier = replica.start(&events);
+    let mut other = replica.client(8);
+    let waits = "SELECT COUNT(*) FROM performance_schema.data_lock_waits";
+    let start = Instant::now();
+    while other.ok(waits) != ["1|"] {
+        assert!(start.elapsed() < LIMIT, "{:?}", applier.status());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let locks = other.ok("SELECT COUNT(*) FROM performance_schema.data_locks");
+    let locks: u32 = locks[0].trim_end_matches('|').parse().expect("a number");
+    assert!(locks < 200, "{locks} locks");
+    local.ok("ROLLBACK");
+    let status = await_status(&applier, |s| s.in_flight == 0 && s.transactions > 0);
+    assert_eq!(status.failure, None);
+    applier.stop();
+    assert_eq!(replica.dump(), expected);
+}
+
 /// Transactions that take the same locks in opposite orders lose deadlocks to those behind them, which come back to the
 /// same locks: nobody may lose often enough to stop the channel.
 #[test]

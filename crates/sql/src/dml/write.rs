@@ -73,6 +73,17 @@ impl Writer<'_> {
         self.lock_as(tree, key, LockMode::Exclusive).map(drop)
     }
 
+    /// Locks a key that is to be changed exclusively, with the run that it continues, if it does.
+    pub(super) fn lock_in(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        run: Option<&KeySpan>,
+    ) -> Result<(), ExecError> {
+        let granted = self.granted(|| self.request(tree, (key, run), WaitPolicy::Wait));
+        granted.map(drop)
+    }
+
     /// Locks a key; true if the transaction did not have it before.
     pub(super) fn lock_as(
         &self,

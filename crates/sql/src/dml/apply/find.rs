@@ -19,7 +19,7 @@ use esker_types::ValueRef;
 
 use super::columns::{Columns, OwnImage};
 use crate::dml::DmlEnv;
-use crate::dml::write::Writer;
+use crate::dml::write::{KeyRun, Writer};
 
 /// A unique entry may lead to a row that has changed before its lock was there; looked up again this often.
 const MAX_LOOKUPS: u32 = 100;
@@ -69,12 +69,13 @@ fn way<'t>(table: &'t TableDef, image: &OwnImage) -> Way<'t> {
 
 impl Finder {
     /// Finds and locks the row of `image`: its clustered key comes out, its latest version lies in the scratch's
-    /// `old_row`. `None`: there is none.
+    /// `old_row`. `None`: there is none. `run` follows the rows of the statement.
     pub(super) fn find(
         &mut self,
         env: &mut DmlEnv<'_>,
         (table, columns): (&TableDef, &Columns),
         image: &OwnImage,
+        run: &mut KeyRun,
     ) -> Result<Option<Vec<u8>>, ExecError> {
         match way(table, image) {
             Way::Primary => {
@@ -82,16 +83,16 @@ impl Finder {
                 let values = parts_of(table.primary(), image).unwrap_or_default();
                 let codec = &table.primary().codec;
                 codec.encode_prefix(&values, &UTC, &mut key)?;
-                Ok(read(env, table, &key)?.then_some(key))
+                Ok(read_in(env, table, &key, run)?.then_some(key))
             }
             Way::Unique(index) => by_unique(env, table, index, image),
             Way::Index(index) => {
                 let values = parts_of(index, image).unwrap_or_default();
                 let range = index.codec.range(&values, None, None, &UTC)?;
-                let found = search(env, (table, columns), (index, &range), image)?;
+                let found = search(env, (table, columns), (index, &range), image, run)?;
                 Ok(found.map(|(clustered, _)| clustered))
             }
-            Way::Scan => self.scan(env, (table, columns), image),
+            Way::Scan => self.scan(env, (table, columns), image, run),
         }
     }
 
@@ -100,19 +101,20 @@ impl Finder {
         env: &mut DmlEnv<'_>,
         place: (&TableDef, &Columns),
         image: &OwnImage,
+        run: &mut KeyRun,
     ) -> Result<Option<Vec<u8>>, ExecError> {
         let index = place.0.primary();
         let behind = KeyRange {
             lower: Bound::Included(self.resume.clone()),
             upper: Bound::Unbounded,
         };
-        let mut found = search(env, place, (index, &behind), image)?;
+        let mut found = search(env, place, (index, &behind), image, run)?;
         if found.is_none() && !self.resume.is_empty() {
             let before = KeyRange {
                 lower: Bound::Unbounded,
                 upper: Bound::Excluded(self.resume.clone()),
             };
-            found = search(env, place, (index, &before), image)?;
+            found = search(env, place, (index, &before), image, run)?;
         }
         let Some((clustered, _)) = found else {
             return Ok(None);
@@ -129,6 +131,17 @@ pub(super) fn read(
     table: &TableDef,
     clustered: &[u8],
 ) -> Result<bool, ExecError> {
+    read_in(env, table, clustered, &mut KeyRun::default())
+}
+
+/// The same for the next row of a statement.
+fn read_in(
+    env: &mut DmlEnv<'_>,
+    table: &TableDef,
+    clustered: &[u8],
+    run: &mut KeyRun,
+) -> Result<bool, ExecError> {
+    let run = run.next(clustered);
     let mut old_row = std::mem::take(&mut env.scratch.old_row);
     let writer = Writer {
         txn: env.txn,
@@ -137,20 +150,22 @@ pub(super) fn read(
         on_duplicate: LockMode::Exclusive,
     };
     let is_there = writer
-        .lock(table.primary().id, clustered)
+        .lock_in(table.primary().id, clustered, run.as_ref())
         .and_then(|()| writer.read_locked(table, clustered, &mut old_row));
     env.scratch.old_row = old_row;
     is_there
 }
 
-/// [`read`], and still the row of the image.
+/// [`read_in`], and still the row of the image.
 fn read_match(
     env: &mut DmlEnv<'_>,
     (table, columns): (&TableDef, &Columns),
     clustered: &[u8],
     image: &OwnImage,
+    run: &mut KeyRun,
 ) -> Result<bool, ExecError> {
-    Ok(read(env, table, clustered)? && columns.matches(table, image, &env.scratch.old_row)?)
+    let is_there = read_in(env, table, clustered, run)?;
+    Ok(is_there && columns.matches(table, image, &env.scratch.old_row)?)
 }
 
 fn by_unique(
@@ -189,6 +204,7 @@ fn search(
     (table, columns): (&TableDef, &Columns),
     (index, range): (&IndexDef, &KeyRange),
     image: &OwnImage,
+    run: &mut KeyRun,
 ) -> Result<Option<Candidate>, ExecError> {
     let mut from: Option<Vec<u8>> = None;
     loop {
@@ -201,7 +217,7 @@ fn search(
         let Some((clustered, entry)) = candidate? else {
             return Ok(None);
         };
-        if read_match(env, (table, columns), &clustered, image)? {
+        if read_match(env, (table, columns), &clustered, image, run)? {
             return Ok(Some((clustered, entry)));
         }
         let mut behind = entry;

@@ -35,7 +35,7 @@ use super::exprs::TableExprs;
 use super::foreign::{Enforcer, ForeignKeyPlan, Lookup, RowAt, RowEffects, is_ignorable};
 use super::insert::{as_counter, auto_value, decode_row};
 use super::logged::KeysOf;
-use super::write::{NewKey, RowChange as Replacement, Writer, Written, new_key};
+use super::write::{KeyRun, NewKey, RowChange as Replacement, Writer, Written, new_key};
 use super::{DmlEnv, StrictGuard, strict_writes};
 use columns::{Columns, OwnImage, default_value};
 use find::Finder;
@@ -60,6 +60,8 @@ pub(crate) struct RowApplier {
     exprs: TableExprs,
     foreign: ForeignKeyPlan,
     finder: Finder,
+    /// Keys of the rows that the statement has changed last: long runs of them are locked as one.
+    run: KeyRun,
     mode: ApplyMode,
 }
 
@@ -87,6 +89,7 @@ impl RowApplier {
             exprs: TableExprs::compile(ctx, &table)?,
             foreign: ForeignKeyPlan::new(lookup, targets),
             finder: Finder::default(),
+            run: KeyRun::default(),
             table,
             mode,
         })
@@ -96,6 +99,7 @@ impl RowApplier {
     pub(crate) fn with_mode(mut self, mode: ApplyMode) -> Self {
         self.mode = mode;
         self.finder = Finder::default();
+        self.run = KeyRun::default();
         self
     }
 
@@ -185,14 +189,15 @@ impl RowApplier {
         env: &mut DmlEnv<'_>,
         image: &OwnImage,
     ) -> Result<Option<Vec<u8>>, ExecError> {
-        let found = self.finder.find(env, (&self.table, &self.columns), image)?;
+        let place = (&*self.table, &self.columns);
+        let found = self.finder.find(env, place, image, &mut self.run)?;
         match (&found, self.mode) {
             (None, ApplyMode::Strict) => Err(not_found(&self.table).into()),
             _ => Ok(found),
         }
     }
 
-    fn insert(&self, env: &mut DmlEnv<'_>, image: OwnImage) -> Result<(), ExecError> {
+    fn insert(&mut self, env: &mut DmlEnv<'_>, image: OwnImage) -> Result<(), ExecError> {
         let mut row = Vec::with_capacity(image.len());
         for (value, column) in image.iter().zip(&self.table.columns) {
             row.push(match value {
@@ -257,17 +262,16 @@ impl RowApplier {
         Ok(auto_value(&column.ty, number))
     }
 
-    fn write_new(&self, env: &mut DmlEnv<'_>) -> Result<Written, ExecError> {
+    fn write_new(&mut self, env: &mut DmlEnv<'_>) -> Result<Written, ExecError> {
         let table = &self.table;
         let buffers = env.scratch.buffers();
         let (row, key) = (buffers.row, buffers.key);
         let mut entries = buffers.entries;
         let fresh = new_key(env.engine, table, row, key)?;
-        let new = NewKey {
-            key,
-            fresh,
-            run: None,
-        };
+        // A lock of a run cannot be given back alone, as a row has to that meets a gap.
+        let run = self.run.next(key);
+        let run = run.filter(|_| !env.txn.may_meet_gaps(table.primary().id));
+        let new = NewKey { key, fresh, run };
         let mut writer = Writer {
             txn: env.txn,
             mode: env.mode,
