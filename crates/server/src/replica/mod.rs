@@ -105,7 +105,7 @@ fn run(reception: &Reception) {
         }
         let (code, text) = match ended {
             Ok(()) => return,
-            Err(Ended::Fatal(code, text)) => return reception.failed(code, &text),
+            Err(Ended::Fatal(code, text)) => return reception.gives_up(code, &text),
             Err(Ended::Lost(code, text)) => (code, text),
         };
         let (delay, (host, port)) = (settings.connect_retry, reception.target());
@@ -118,19 +118,20 @@ fn run(reception: &Reception) {
              seconds between attempts. Message: {text}",
             settings.user, settings.retry_count
         );
-        reception.failed(code, &text);
         if settings.retry_count > 0 && attempts >= settings.retry_count {
             match reception.goes_over() {
                 Ok(GoesOver::ToAnother) => {
+                    reception.failed(code, &text);
                     attempts = 0;
                     continue;
                 }
                 // All are gone: each is asked once between two pauses.
                 Ok(GoesOver::Round) => attempts = 0,
-                Ok(GoesOver::Nowhere) => return,
-                Err(e) => return reception.failed(e.code, &e.message),
+                Ok(GoesOver::Nowhere) => return reception.gives_up(code, &text),
+                Err(e) => return reception.gives_up(e.code, &e.message),
             }
         }
+        reception.failed(code, &text);
         reception.enter(match had_events {
             true => ReceiverState::Backoff,
             false => ReceiverState::Connecting,

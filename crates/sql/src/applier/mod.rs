@@ -267,6 +267,11 @@ impl Applier {
     pub fn has_ended(&self) -> bool {
         self.thread
             .lock()
+    /// Are its threads about to end?
+    pub fn is_ending(&self) -> bool {
+        self.shared.gives_up() && !self.has_ended()
+    }
+
             .as_ref()
             .is_none_or(JoinHandle::is_finished)
     }

@@ -219,10 +219,15 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
         self.inner.lock().is_stopped(ordinal)
     }
 
+    /// Has it ended?
+    pub(super) fn has_ended(&self, ordinal: u64) -> bool {
+        self.inner.lock().has_ended(ordinal)
+    }
+
     /// Waits until one that this one depends on has ended; false: the channel has stopped before that.
     pub(super) fn outwait(&self, depends_on: u64, ordinal: u64) -> bool {
         let mut inner = self.inner.lock();
-        while inner.next <= depends_on && !inner.ended.contains(&depends_on) {
+        while !inner.has_ended(depends_on) {
             if inner.is_stopped(ordinal) {
                 return false;
             }
@@ -262,10 +267,12 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
         self.inner.lock().has_resting()
     }
 
-    /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest. Of those that wait
+    /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest; wounds what is not
+    /// applied any more. Of those that wait
     /// behind other sessions only the one whose turn it is counts: the rest of them go on when it has ended.
     pub(super) fn look(&self) {
         let mut inner = self.inner.lock();
+        inner.wound_stopped();
         if !inner.has_resting() {
             // Whoever is waited for goes on.
             return;
@@ -302,6 +309,21 @@ impl<T: Undo, L: Locks> Inner<T, L> {
             self.running[ordinal].wound();
         }
         wounded
+    }
+
+    fn has_ended(&self, ordinal: u64) -> bool {
+        self.next > ordinal || self.ended.contains(&ordinal)
+    }
+
+    /// Wounds those that run and are not applied any more: what they wait for may be long in coming. The one whose turn
+    /// it is has to say itself what has become of it.
+    fn wound_stopped(&self) {
+        let Some(last) = self.stopped_at else { return };
+        for (ordinal, runner) in self.running.range(last + 1..) {
+            if *ordinal != self.next && !self.resting.contains_key(ordinal) {
+                runner.wound();
+            }
+        }
     }
 
     fn is_stopped(&self, ordinal: u64) -> bool {

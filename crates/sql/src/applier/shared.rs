@@ -277,6 +277,11 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Does it apply nothing new: was it told to stop, or has something failed?
+    pub(super) fn gives_up(&self) -> bool {
+        self.is_stopping() || self.view.lock().failure.is_some()
+    }
+
     pub(super) fn note_read(&self, place: &Place) {
         self.view.lock().read.clone_from(place);
     }

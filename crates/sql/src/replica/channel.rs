@@ -340,6 +340,12 @@ impl Channel {
     pub(super) fn stop(&self, receives: bool, applies: bool) {
         let _changing = self.changing.lock();
         let (reception, applier) = self.chosen(receives, applies);
+    /// Is the applier about to end, by itself or because it was told to?
+    pub(super) fn is_ending(&self) -> bool {
+        let (_, applier) = self.chosen(false, true);
+        applier.is_some_and(|applier| applier.is_ending())
+    }
+
         if let Some(reception) = reception {
             reception.stop();
         }

@@ -271,12 +271,23 @@ impl Reception {
 
     /// What has gone wrong last.
     pub fn failed(&self, code: u16, text: &str) {
+        let failure = self.failure(code, text);
+        self.view.lock().failure = Some(failure);
+    }
+
+    fn failure(&self, code: u16, text: &str) -> Failure {
         tracing::warn!("replication channel '{}': receiver: {text}", self.name);
-        self.view.lock().failure = Some(Failure {
+        Failure {
             code,
             text: text.to_owned(),
             micros: self.instance.now_micros(),
-        });
+        }
+    }
+
+    /// The receiver ends with this: whoever sees why may start another one.
+    pub fn gives_up(&self, code: u16, text: &str) {
+        let failure = self.failure(code, text);
+        self.end_with(Some(failure));
     }
 
     /// The source is alive.
@@ -360,6 +371,10 @@ impl Reception {
 
     /// The receiver's thread ends.
     pub fn has_ended(&self) {
+        self.end_with(None);
+    }
+
+    fn end_with(&self, failure: Option<Failure>) {
         if let Some(listed) = self.listed.get() {
             listed.leave();
         }
@@ -367,6 +382,7 @@ impl Reception {
             let mut view = self.view.lock();
             view.state = ReceiverState::Off;
             view.is_semi_sync = false;
+            view.failure = failure.or(view.failure.take());
         }
         self.ended.notify_all();
     }

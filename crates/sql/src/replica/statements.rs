@@ -209,7 +209,10 @@ impl Session {
             Replication::ChangeFilter { filters, channel } => {
                 change_rules(&instance, filters, channel.as_deref())?;
             }
-            Replication::Start(threads) => self.note(start(&instance, threads)?),
+            Replication::Start(threads) => {
+                self.outwait_ending(threads)?;
+                self.note(start(&instance, threads)?);
+            }
             Replication::Stop(threads) => {
                 let (receives, applies) = which(threads);
                 let channels = chosen(&instance, threads.channel.as_deref())?;
@@ -244,6 +247,19 @@ impl Session {
             self.warn(level, code, text);
         }
     }
+    /// An applier that has failed says so before its threads have ended. What is started then begins behind them.
+    fn outwait_ending(&self, threads: &ReplicaThreads) -> SqlResult<()> {
+        let (_, applies) = which(threads);
+        let channels = chosen(&self.context.instance, threads.channel.as_deref())?;
+        for channel in channels.iter().filter(|_| applies) {
+            while channel.is_ending() {
+                self.context.check()?;
+                std::thread::sleep(STOP_STEP);
+            }
+        }
+        Ok(())
+    }
+
 }
 
 impl SessionContext {

@@ -224,3 +224,17 @@ fn threads_commit_all_in_order() {
     assert_eq!(*committed.lock(), expected);
     assert_eq!(order.kept(), 0);
 }
+
+#[test]
+fn what_is_not_applied_any_more_waits_for_nothing() {
+    let (order, waits) = (order(1, &[]), Waits::default());
+    for ordinal in 1..=3 {
+        begin(&order, ordinal, &waits);
+    }
+    waits.lock().extend([(1, STRANGERS), (3, STRANGERS)]);
+    order.look();
+    assert_eq!(waits.lock().len(), 2, "strangers are waited for");
+    assert!(order.stop_behind(1).is_empty());
+    order.look();
+    assert_eq!(*waits.lock(), BTreeSet::from([(1, STRANGERS)]));
+}
