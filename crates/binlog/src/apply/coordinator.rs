@@ -8,10 +8,12 @@
 //! | WRITESET | those that changed one of its keys |
 //! | OPTIMISTIC | nothing: what was wrong is undone and done again in its turn |
 //!
-//! A transaction that waits for others of one worker alone is queued behind them. Neighbours: the applier computes
-//! [`Facts`], obeys, and says what has ended. **Invariants**
-//! - Two transactions that are in flight together depend on each other only if they are in the queue of one worker, in
-//!   order. A barrier is in flight alone.
+//! A transaction that waits for others of one worker alone is queued behind them; where commits need no order, any
+//! worker takes what is ready, and a transaction may wait for others wherever they are. Neighbours: the applier
+//! computes [`Facts`], obeys, and says what has ended. **Invariants**
+//! - Two transactions that are in flight together depend on each other only if the later one is told of the earlier, or
+//!   of one behind it that ends later; with commits in order they are in the queue of one worker. A barrier is in
+//!   flight alone.
 //! - Queues and their bytes are bounded; a transaction that is larger than the bound is in flight alone.
 //! - Ordinals come in order, and every worker has its transactions in that order: the oldest in flight is the first of
 //!   its worker, so commits in order cannot wait for each other.
@@ -25,6 +27,8 @@ use crate::writeset::WriteSet;
 pub const QUEUE_DEPTH: usize = 64;
 /// Keys whose last writer is remembered before those that have ended are forgotten.
 const MAX_KEYS: usize = 100_000;
+/// Transactions in flight that one may wait for where commits need no order.
+const MAX_AFTER: usize = 16;
 /// A worker gets more work before the next one gets any while its queue has less than these bytes: small transactions
 /// cost less than waking a thread for each, and where there is more to do, all queues are fuller than that.
 const FILL_BYTES: usize = 8 << 10;
@@ -60,7 +64,7 @@ pub struct Facts {
 }
 
 /// What is to be done with a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
     /// Ask again when so many of those in flight have ended.
     Wait(usize),
@@ -68,8 +72,8 @@ pub enum Placement {
     Worker {
         /// Whose.
         worker: usize,
-        /// It runs when this one, which is before it in the queue, has ended; 0: it depends on none in flight.
-        after: u64,
+        /// It runs when these have ended. With commits in order it is one at most, which is before it in the queue.
+        after: Vec<u64>,
     },
     /// It goes to this worker, and nothing else runs meanwhile.
     Barrier(usize),
@@ -98,6 +102,8 @@ struct Flight {
 pub struct Coordinator {
     mode: Mode,
     max_bytes: usize,
+    /// Transactions end in their order.
+    in_order: bool,
     /// What is in the queue of each worker.
     queued: Vec<Load>,
     in_flight: VecDeque<Flight>,
@@ -108,33 +114,47 @@ pub struct Coordinator {
 }
 
 /// Those in flight that a transaction must follow.
-enum Before {
-    Nothing,
-    /// All in the queue of this worker; the last of them.
-    One(usize, u64),
-    Several,
+#[derive(Default)]
+struct Before {
+    ordinals: Vec<u64>,
+    /// In whose queue the last of them is.
+    worker: Option<usize>,
+    /// They are in several queues.
+    is_spread: bool,
 }
 
 impl Before {
-    fn and(self, flight: &Flight) -> Self {
-        match self {
-            Self::Nothing => Self::One(flight.worker, flight.ordinal),
-            Self::One(worker, last) if worker == flight.worker => {
-                Self::One(worker, last.max(flight.ordinal))
-            }
-            Self::One(..) | Self::Several => Self::Several,
+    fn add(&mut self, flight: &Flight, in_order: bool) {
+        self.is_spread |= self.worker.is_some_and(|worker| worker != flight.worker);
+        self.worker = Some(flight.worker);
+        if in_order {
+            // When the last has ended, all before it have.
+            let last = self.ordinals.pop().unwrap_or(0);
+            self.ordinals.push(flight.ordinal.max(last));
+        } else if self.ordinals.len() <= MAX_AFTER && !self.ordinals.contains(&flight.ordinal) {
+            self.ordinals.push(flight.ordinal);
+        }
+    }
+
+    /// Can it not be in flight with them?
+    fn is_too_much(&self, in_order: bool) -> bool {
+        match in_order {
+            true => self.is_spread,
+            false => self.ordinals.len() > MAX_AFTER,
         }
     }
 }
 
 impl Coordinator {
-    /// For so many workers; transactions in flight have `max_bytes` at most.
-    pub fn new(mode: Mode, workers: usize, max_bytes: usize) -> Self {
+    /// For so many workers; transactions in flight have `max_bytes` at most, and end in their order or in any.
+    pub fn new(mode: Mode, workers: usize, max_bytes: usize, in_order: bool) -> Self {
         assert!(workers > 0, "somebody must do the work");
+        assert!(in_order || mode != Mode::Serial, "one after the other");
         let workers = if mode == Mode::Serial { 1 } else { workers };
         Self {
             mode,
             max_bytes,
+            in_order,
             queued: vec![Load::default(); workers],
             in_flight: VecDeque::new(),
             bytes: 0,
@@ -173,11 +193,11 @@ impl Coordinator {
         if !is_idle && self.bytes + facts.bytes > self.max_bytes {
             return Placement::Wait(1);
         }
-        let (worker, after) = match self.before(facts) {
-            Before::Nothing => (self.next_worker(), 0),
-            Before::One(worker, last) => (worker, last),
-            Before::Several => return Placement::Wait(1),
-        };
+        let before = self.before(facts);
+        if before.is_too_much(self.in_order) {
+            return Placement::Wait(1);
+        }
+        let worker = before.worker.unwrap_or_else(|| self.next_worker());
         if self.queued[worker].count >= QUEUE_DEPTH {
             // Many at once: whoever places sleeps and wakes less often than transactions end.
             return Placement::Wait(QUEUE_DEPTH / 2);
@@ -196,7 +216,10 @@ impl Coordinator {
         });
         match facts.is_barrier {
             true => Placement::Barrier(worker),
-            false => Placement::Worker { worker, after },
+            false => Placement::Worker {
+                worker,
+                after: before.ordinals,
+            },
         }
     }
 
@@ -247,19 +270,21 @@ impl Coordinator {
             }
             _ => true,
         };
-        if let (Mode::Database | Mode::WriteSet, WriteSet::Keys(keys)) = (self.mode, &facts.writes)
-        {
+        let goes_by_writes = matches!(self.mode, Mode::Database | Mode::WriteSet);
+        if let (true, WriteSet::Keys(keys)) = (goes_by_writes, &facts.writes) {
             return self.writers(keys);
         }
-        let mut found = Before::Nothing;
-        for flight in running.filter(must_end) {
-            found = found.and(flight);
+        // What everything depends on has waited for all before it.
+        let from = if goes_by_writes { self.floor } else { 0 };
+        let mut found = Before::default();
+        for flight in running.filter(|flight| flight.ordinal >= from && must_end(flight)) {
+            found.add(flight, self.in_order);
         }
         found
     }
 
     fn writers(&self, keys: &[u64]) -> Before {
-        let mut found = Before::Nothing;
+        let mut found = Before::default();
         let writers = keys.iter().filter_map(|key| self.last_writer.get(key));
         for ordinal in writers.chain([&self.floor]) {
             let Ok(at) = self
@@ -270,7 +295,7 @@ impl Coordinator {
             };
             let flight = &self.in_flight[at];
             if !flight.has_ended {
-                found = found.and(flight);
+                found.add(flight, self.in_order);
             }
         }
         found

@@ -7,12 +7,11 @@
 //! - What was applied before is not applied again: by its number in the channel, or by its GTID.
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use esker_binlog::apply::assemble::Assembler;
-use esker_binlog::apply::coordinator::{Coordinator, Facts, Mode, Placement, QUEUE_DEPTH};
+use esker_binlog::apply::coordinator::{Coordinator, Facts, Mode, Placement};
 use esker_binlog::apply::filter::named_table;
 use esker_binlog::apply::state::{CHECKPOINT_EVERY, RING};
 use esker_binlog::apply::{EventSource, Group, Id, PartKind, Place, Shape};
@@ -25,9 +24,10 @@ use super::checks::admit_account;
 use super::hands::Hands;
 use super::keys::KeyHasher;
 use super::shared::Shared;
+use super::queues::Task;
 use super::source_tables::session_of;
 use super::touched::touched;
-use super::worker::{Task, Worker};
+use super::worker::Worker;
 use super::{Failure, Until, state_of_applier, store};
 use crate::session::listed::ListedThread;
 
@@ -60,7 +60,6 @@ pub(super) struct Feed {
     gaps_end: Option<u64>,
     /// The last group that was placed, or found done.
     last: u64,
-    queues: Vec<SyncSender<Task>>,
     threads: Vec<JoinHandle<()>>,
     listed: ListedThread,
     /// What the process list says of it.
@@ -119,10 +118,14 @@ impl Feed {
             gaps_end,
             last: low,
             assembler: Assembler::new(low + 1, end, rules.max_bytes),
-            coordinator: Coordinator::new(rules.parallel, rules.workers, rules.pending_bytes),
+            coordinator: Coordinator::new(
+                rules.parallel,
+                rules.workers,
+                rules.pending_bytes,
+                rules.in_order,
+            ),
             hasher: KeyHasher::default(),
             checkpoint: 0,
-            queues: Vec::new(),
             threads: Vec::new(),
             source,
             shared,
@@ -139,9 +142,9 @@ impl Feed {
             let next = self.shared.progress(|p| p.low()) + 1;
             self.shared.fail(next, failure);
         }
-        self.queues.clear();
+        self.shared.queues.close();
         while self.threads.iter().any(|thread| !thread.is_finished()) {
-            self.shared.order.look();
+            self.shared.look();
             std::thread::sleep(GLANCE);
         }
         for thread in self.threads.drain(..) {
@@ -164,13 +167,11 @@ impl Feed {
         }
         for number in 0..self.coordinator.workers() {
             self.shared.hands[number].begin(&self.shared, number);
-            let (queue, inbox) = sync_channel(QUEUE_DEPTH);
             let shared = self.shared.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("replica-{number}"))
-                .spawn(move || Worker::run(&shared, number, &inbox));
+                .spawn(move || Worker::run(&shared, number));
             let thread = thread.map_err(|e| self.failed(1135, &format!("no thread: {e}")))?;
-            self.queues.push(queue);
             self.threads.push(thread);
         }
         self.write_checkpoint()
@@ -234,7 +235,7 @@ impl Feed {
             let pause = self.pause();
             let event = self.source.next(pause);
             let Some(event) = event.map_err(|e| self.unreadable(&e))? else {
-                self.shared.order.look();
+                self.shared.look();
                 let place = self.assembler.place();
                 self.shared.note_read(place);
                 if self.coordinator.is_idle() && !self.assembler.is_open() {
@@ -318,7 +319,7 @@ impl Feed {
     fn wait(&mut self, count: usize) -> Result<(), End> {
         let ended = self.shared.wait_ended(count, self.pause());
         if ended.is_empty() {
-            self.shared.order.look();
+            self.shared.look();
         }
         for ordinal in ended {
             self.coordinator.ended(ordinal);
@@ -360,14 +361,12 @@ impl Feed {
         };
         let (worker, after, is_barrier) = match placement {
             Placement::Worker { worker, after } => (worker, after, false),
-            Placement::Barrier(worker) => (worker, 0, true),
+            Placement::Barrier(worker) => (worker, Vec::new(), true),
             Placement::Wait(_) => unreachable!("it was waited for"),
         };
         self.note_placed(&group);
         let group = Box::new(group);
-        if self.queues[worker].send(Task { group, after }).is_err() {
-            return Err(self.failed(1135, "a worker has ended"));
-        }
+        self.shared.queues.push(worker, Task { group, after });
         // What comes behind it is to be seen with what it does.
         while is_barrier && !self.coordinator.is_idle() {
             self.wait(1)?;
@@ -440,7 +439,7 @@ impl Feed {
         self.show(state_of_applier(&self.shared.status()));
         while now() < due && !self.shared.is_stopping() {
             std::thread::sleep((self.pause()).min(Duration::from_micros(due - now().min(due))));
-            self.shared.order.look();
+            self.shared.look();
             self.look_around()?;
         }
         self.shared.set_delayed(None);

@@ -1,12 +1,12 @@
 //! The applier: runs the transactions of another server, in parallel where that gives the same.
 //!
 //! In flow order: `feed` (a channel's thread: events to groups, filters, delay, which worker), `keys` (which keys a
-//! group changes; `touched`: what statements do), `worker` (runs groups, and commits those that rest; `hands` are its
-//! sessions, `run` is what it does in them, `context` has the settings of statements, `checks` what a channel may
-//! apply, `source_tables` temporary tables of the source), `order` (commits in order; who rests and who makes way),
-//! `shared` (what they know of each other), `store` (the channel's state in the database), `rules` (what the variables
-//! say). Neighbours: `esker_binlog::apply` decides; the receiver fills the relay log and implements [`EventSource`];
-//! statements about replicas start, stop and ask.
+//! group changes; `touched`: what statements do), `queues` (of the workers), `worker` (runs groups, and commits those
+//! that rest; `hands` are its sessions, `run` is what it does in them, `context` has the settings of statements,
+//! `checks` what a channel may apply, `source_tables` temporary tables of the source), `order` (commits in order; who
+//! rests and who makes way), `shared` (what they know of each other), `store` (the channel's state in the database),
+//! `rules` (what the variables say). Neighbours: `esker_binlog::apply` decides; the receiver fills the relay log and
+//! implements [`EventSource`]; statements about replicas start, stop and ask.
 //! Reasons: `docs/decisions/applier.md`.
 //!
 //! **Invariants**
@@ -21,6 +21,7 @@ mod feed;
 mod hands;
 mod keys;
 mod order;
+mod queues;
 mod rules;
 mod run;
 mod shared;

@@ -17,7 +17,7 @@ const DDL_EXIST_ERRORS: [u16; 12] = [
 
 /// The variables of the applier.
 pub(super) struct Rules {
-    /// `replica_preserve_commit_order`; what is applied optimistically needs it.
+    /// `replica_preserve_commit_order`; what is applied optimistically needs it, and one after the other is in order.
     pub(super) in_order: bool,
     /// `log_replica_updates`.
     pub(super) logs: bool,
@@ -54,7 +54,7 @@ impl Rules {
         };
         let in_order = instance.variable_is_on("replica_preserve_commit_order");
         Self {
-            in_order: in_order || parallel == Mode::Optimistic,
+            in_order: in_order || matches!(parallel, Mode::Optimistic | Mode::Serial),
             logs: instance.variable_is_on("log_replica_updates"),
             parallel,
             workers: size("replica_parallel_workers"),

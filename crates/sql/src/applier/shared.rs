@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::hands::{Hand, Hands, Job};
 use super::order::CommitOrder;
+use super::queues::{Queues, Task};
 use super::rules::Rules;
 use super::{Failure, Handled, Settings, Status, WorkerStatus};
 use crate::instance::Instance;
@@ -54,6 +55,7 @@ pub(super) struct Shared {
     pub(super) channel: String,
     pub(super) settings: Settings,
     pub(super) rules: Rules,
+    pub(super) queues: Queues,
     pub(super) order: CommitOrder<Job>,
     /// Of each worker.
     pub(super) hands: Vec<Hands>,
@@ -85,6 +87,7 @@ impl Shared {
         let ahead = state.ahead.keys().copied().collect();
         let read = state.end.clone();
         let workers = vec![WorkerStatus::default(); rules.workers];
+        let queues = Queues::new(rules.workers, rules.in_order);
         let hands = (0..rules.workers).map(|_| Hands::default()).collect();
         let view = View {
             progress: Progress::new(state),
@@ -108,6 +111,7 @@ impl Shared {
             instance,
             channel: channel.to_owned(),
             settings,
+            queues,
             rules,
             order: CommitOrder::new(first, ahead),
             hands,
@@ -235,6 +239,21 @@ impl Shared {
     /// Nothing from this group on is applied any more.
     pub(super) fn halt(&self, ordinal: u64) {
         self.stop_behind(ordinal - 1);
+    /// May a group begin, or need it not begin any more?
+    pub(super) fn is_ready(&self, task: &Task) -> bool {
+        let have_ended = task
+            .after
+            .iter()
+            .all(|ordinal| self.order.has_ended(*ordinal));
+        have_ended || self.is_ending(task.group.ordinal)
+    }
+
+    /// Looks for those that hold others up: who makes way, and who takes over.
+    pub(super) fn look(&self) {
+        self.order.look();
+        self.queues.share_out(|task| self.is_ready(task));
+    }
+
     }
 
     /// Is this group not to be applied any more?

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use esker_binlog::apply::Incoming;
+use esker_binlog::apply::{Group, Id, Incoming, Shape};
 use esker_binlog::files::Scan;
 use esker_sql_catalog::accounts::Account;
 use esker_vfs::sim::{Fault, Op, SimEnv, SimRng};
@@ -198,7 +198,26 @@ pub(super) fn settings() -> Settings {
         checks_user: None,
         anonymous: Anonymous::Off,
         temporary: Arc::default(),
+        retries: Arc::default(),
         connection_ids: Arc::new(move || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
+    }
+}
+
+/// A group that does nothing.
+pub(super) fn group(ordinal: u64) -> Group {
+    Group {
+        ordinal,
+        id: Id::Position,
+        clock: None,
+        server_id: 1,
+        original_micros: 0,
+        commit_micros: 0,
+        original_version: 0,
+        sql_mode: None,
+        shape: Shape::Empty,
+        parts: Vec::new(),
+        data: Vec::new(),
+        end: Place::default(),
     }
 }
 
@@ -299,10 +318,11 @@ fn all_modes_give_what_serial_gives() {
         random_history(&source, seed, 120);
         let (events, expected) = (source.events(), source.dump());
         for mode in MODES {
-            for workers in ["1", "3", "8"] {
+            for (workers, order) in [("1", "ON"), ("3", "ON"), ("8", "ON"), ("4", "OFF")] {
                 let replica = Server::replica(&[
                     ("esker_replica_parallel_mode", mode),
                     ("replica_parallel_workers", workers),
+                    ("replica_preserve_commit_order", order),
                 ]);
                 let status = replica.apply(&events);
                 assert_eq!(status.failure, None, "{mode} {workers}, seed {seed}");
@@ -310,6 +330,47 @@ fn all_modes_give_what_serial_gives() {
             }
         }
     }
+}
+
+/// Where commits need no order, whoever does not depend on one that waits goes on, whatever queue it is in.
+#[test]
+fn without_order_only_dependents_wait_for_one_that_waits() {
+    let source = Server::source();
+    let mut client = source.client(1);
+    client.ok("CREATE DATABASE a");
+    client.ok("CREATE TABLE a.t (id INT PRIMARY KEY, v INT)");
+    client.ok("INSERT INTO a.t VALUES (1, 0), (2, 0), (3, 0)");
+    let before = source.events();
+    client.ok("UPDATE a.t SET v = 1 WHERE id = 1");
+    client.ok("UPDATE a.t SET v = 1 WHERE id = 2");
+    // It depends on both.
+    client.ok("UPDATE a.t SET v = v + 10 WHERE id < 3");
+    for nth in 0..40 {
+        client.ok(&format!("UPDATE a.t SET v = 1 + {nth} WHERE id = 3"));
+        client.ok(&format!("INSERT INTO a.t VALUES (100 + {nth}, 0)"));
+    }
+    let (events, expected) = (source.events(), source.dump());
+    let replica = Server::replica(&[
+        ("esker_replica_parallel_mode", "WRITESET"),
+        ("replica_parallel_workers", "3"),
+        ("replica_preserve_commit_order", "OFF"),
+        // A failure ends.
+        ("innodb_lock_wait_timeout", "30"),
+        ("replica_transaction_retries", "0"),
+    ]);
+    assert_eq!(replica.apply(&before).failure, None);
+    let mut local = replica.client(7);
+    local.ok("BEGIN");
+    local.ok("SELECT * FROM a.t WHERE id = 1 FOR UPDATE");
+    let applier = replica.start(&events);
+    await_status(&applier, |s| s.transactions >= 81);
+    let shown = replica.client(8).ok("SELECT v FROM a.t WHERE id < 3");
+    assert_eq!(shown, ["0|", "1|"]);
+    local.ok("COMMIT");
+    let status = await_status(&applier, |s| s.transactions == 83);
+    assert_eq!(status.failure, None);
+    applier.stop();
+    assert_eq!(replica.dump(), expected);
 }
 
 /// Rows whose keys follow each other are locked as one, as at their source: a large transaction has no lock for each.

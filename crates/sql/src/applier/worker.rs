@@ -14,13 +14,11 @@
 //! - A worker sleeps only where it has nothing to do: for groups, for hands, for what a group depends on.
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
-
-use esker_binlog::apply::Group;
 
 use super::hands::{Hand, Job};
 use super::order::{Arrival, Undo};
+use super::queues::Task;
 use super::rules::Rules;
 use super::run::{Ran, Run};
 use super::{Failure, Shared};
@@ -35,13 +33,6 @@ const SHUTDOWN: u16 = 1053;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// The longest of these pauses.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
-
-/// A group for a worker.
-pub(super) struct Task {
-    pub(super) group: Box<Group>,
-    /// The group that must have ended before this one runs; it is in the same queue. 0: none.
-    pub(super) after: u64,
-}
 
 /// Stops the channel when the worker panics, for those that wait for its group.
 struct Survivor {
@@ -75,14 +66,14 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Works until the queue is closed.
-    pub(super) fn run(shared: &Arc<Shared>, number: usize, queue: &Receiver<Task>) {
+    /// Works until the queues are closed.
+    pub(super) fn run(shared: &Arc<Shared>, number: usize) {
         let mut worker = Self {
             shared: shared.clone(),
             number,
             tables: TableCache::default(),
         };
-        while let Ok(task) = queue.recv() {
+        while let Some(task) = shared.queues.take(number, |task| shared.is_ready(task)) {
             worker.take(task);
         }
     }
@@ -100,7 +91,7 @@ impl Worker {
         let Task { group, after } = task;
         let ordinal = group.ordinal;
         let _survivor = self.survivor(ordinal);
-        let Some(hand) = self.ready_hand(ordinal, after) else {
+        let Some(hand) = self.ready_hand(ordinal, &after) else {
             self.shared.dropped(ordinal);
             return None;
         };
@@ -122,9 +113,10 @@ impl Worker {
     }
 
     /// A session for a group, when what it depends on has ended. `None`: it is not applied any more.
-    fn ready_hand(&self, ordinal: u64, after: u64) -> Option<Box<Hand>> {
+    fn ready_hand(&self, ordinal: u64, after: &[u64]) -> Option<Box<Hand>> {
         let (shared, order) = (&self.shared, &self.shared.order);
-        if order.is_stopped(ordinal) || (after > 0 && !order.outwait(after, ordinal)) {
+        let mut have_ended = after.iter().map(|earlier| order.outwait(*earlier, ordinal));
+        if order.is_stopped(ordinal) || !have_ended.all(|has_ended| has_ended) {
             return None;
         }
         let hands = &shared.hands[self.number];

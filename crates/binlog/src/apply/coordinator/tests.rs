@@ -80,12 +80,13 @@ fn depends(mode: Mode, earlier: &Facts, later: &Facts, file: impl Fn(u64) -> u64
     }
 }
 
-/// Runs a history on queues of workers that go on in random order, and checks every start.
-fn run(seed: u64, mode: Mode, workers: usize) {
+/// Runs a history on queues of workers that go on in random order, and checks every start. Where commits need no order,
+/// workers take what is ready, wherever it is in a queue.
+fn run(seed: u64, (mode, in_order): (Mode, bool), workers: usize) {
     let mut random = Random(seed * 2 + 1);
     let history = history(&mut random, 200);
-    let mut coordinator = Coordinator::new(mode, workers, 8 * FILL_BYTES);
-    let mut queues: Vec<VecDeque<Facts>> = vec![VecDeque::new(); coordinator.workers()];
+    let mut coordinator = Coordinator::new(mode, workers, 8 * FILL_BYTES, in_order);
+    let mut queues: Vec<VecDeque<(Facts, Vec<u64>)>> = vec![VecDeque::new(); coordinator.workers()];
     let mut has_ended = vec![false; history.len() + 1];
     let (mut ended, mut next) = (0, 0);
     while ended < history.len() {
@@ -98,25 +99,33 @@ fn run(seed: u64, mode: Mode, workers: usize) {
                 }
                 Placement::Worker { worker, after } => {
                     let place =
-                        |facts: &Facts| queues[worker].iter().any(|f| f.ordinal == facts.ordinal);
+                        |facts: &Facts| queues[worker].iter().any(|f| f.0.ordinal == facts.ordinal);
                     let depends = |e: &&Facts| depends(mode, e, &history[next], |o| o / 40);
                     let last = history[..next].iter().rfind(|e| place(e) && depends(e));
-                    if mode != Mode::CommitGroup {
-                        assert_eq!(after, last.map_or(0, |last| last.ordinal), "{mode:?}");
+                    if mode != Mode::CommitGroup && in_order {
+                        let last: Vec<u64> = last.iter().map(|last| last.ordinal).collect();
+                        assert_eq!(after, last, "{mode:?}");
                     }
-                    queues[worker].push_back(history[next].clone());
+                    queues[worker].push_back((history[next].clone(), after));
                     next += 1;
                 }
                 Placement::Barrier(worker) => {
                     assert_eq!(ended, next, "a barrier is alone");
-                    queues[worker].push_back(history[next].clone());
+                    queues[worker].push_back((history[next].clone(), Vec::new()));
                     next += 1;
                 }
             }
             continue;
         }
         let worker = random.below(queues.len() as u64) as usize;
-        let Some(begun) = queues[worker].pop_front() else {
+        let is_ready = |(_, after): &(Facts, Vec<u64>)| {
+            after.iter().all(|ordinal| has_ended[*ordinal as usize])
+        };
+        let ready = match in_order {
+            true => Some(0),
+            false => queues[worker].iter().position(is_ready),
+        };
+        let Some((begun, _)) = ready.and_then(|at| queues[worker].remove(at)) else {
             continue;
         };
         let file = |ordinal: u64| ordinal / 40;
@@ -137,14 +146,18 @@ fn what_depends_on_each_other_is_done_in_order() {
     for seed in 1..=10 {
         for mode in MODES {
             for workers in [1, 3, 8] {
-                run(seed, mode, workers);
+                run(seed, (mode, true), workers);
+                if mode != Mode::Serial {
+                    run(seed, (mode, false), workers);
+                }
             }
         }
     }
 }
 
-/// At the end of a worker's queue, without or behind another.
+/// At the end of a worker's queue, without (0) or behind another.
 fn to(worker: usize, after: u64) -> Placement {
+    let after = if after == 0 { Vec::new() } else { vec![after] };
     Placement::Worker { worker, after }
 }
 
@@ -158,7 +171,7 @@ fn large(ordinal: u64, keys: &[u64]) -> Facts {
 
 #[test]
 fn keys_in_common_go_to_one_worker_and_others_to_another() {
-    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX);
+    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX, true);
     assert_eq!(coordinator.place(&large(1, &[1])), to(0, 0));
     assert_eq!(coordinator.place(&large(2, &[2])), to(1, 0));
     assert_eq!(coordinator.place(&large(3, &[1])), to(0, 1));
@@ -168,8 +181,38 @@ fn keys_in_common_go_to_one_worker_and_others_to_another() {
 }
 
 #[test]
+fn without_order_nobody_waits_to_be_placed_behind_several() {
+    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX, false);
+    for ordinal in 1..=2 {
+        let worker = ordinal as usize - 1;
+        assert_eq!(
+            coordinator.place(&large(ordinal, &[ordinal])),
+            to(worker, 0)
+        );
+    }
+    let after = |placement| match placement {
+        Placement::Worker { after, .. } => after,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(after(coordinator.place(&large(3, &[1, 2, 1]))), [1, 2]);
+    assert_eq!(after(coordinator.place(&large(4, &[4]))), [0; 0]);
+    let everything = Facts {
+        writes: WriteSet::Everything,
+        ..large(5, &[])
+    };
+    assert_eq!(after(coordinator.place(&everything)), [1, 2, 3, 4]);
+    // It has waited for all of them.
+    let everything = Facts {
+        ordinal: 6,
+        ..everything
+    };
+    assert_eq!(after(coordinator.place(&everything)), [5]);
+    assert_eq!(after(coordinator.place(&large(7, &[4]))), [6]);
+}
+
+#[test]
 fn the_source_says_who_was_committed_together() {
-    let mut coordinator = Coordinator::new(Mode::CommitGroup, 4, usize::MAX);
+    let mut coordinator = Coordinator::new(Mode::CommitGroup, 4, usize::MAX, true);
     let with = |ordinal, last_committed, sequence| Facts {
         clock: Some(Clock {
             last_committed,
@@ -187,7 +230,7 @@ fn the_source_says_who_was_committed_together() {
 
 #[test]
 fn a_worker_has_enough_to_do_before_the_next_one_is_woken() {
-    let mut coordinator = Coordinator::new(Mode::Optimistic, 3, usize::MAX);
+    let mut coordinator = Coordinator::new(Mode::Optimistic, 3, usize::MAX, true);
     let half = |ordinal| Facts {
         bytes: FILL_BYTES / 2,
         ..facts(ordinal, &[])
@@ -202,7 +245,7 @@ fn a_worker_has_enough_to_do_before_the_next_one_is_woken() {
 
 #[test]
 fn queues_are_bounded_in_bytes_and_in_number() {
-    let mut coordinator = Coordinator::new(Mode::Serial, 4, 100);
+    let mut coordinator = Coordinator::new(Mode::Serial, 4, 100, true);
     let large = Facts {
         bytes: 1000,
         ..facts(1, &[1])
@@ -221,7 +264,7 @@ fn queues_are_bounded_in_bytes_and_in_number() {
 
 #[test]
 fn keys_of_what_has_ended_are_forgotten() {
-    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX);
+    let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX, true);
     for ordinal in 1..=3 * MAX_KEYS as u64 {
         assert_eq!(coordinator.place(&facts(ordinal, &[ordinal])), to(0, 0));
         coordinator.ended(ordinal);
