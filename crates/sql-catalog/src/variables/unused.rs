@@ -319,8 +319,6 @@ pub(super) static UNUSED: &[VarDef] = &[
     unused("report_password", G, FIX, VarKind::NullableText, NULL),
     unused("report_user", G, FIX, VarKind::NullableText, NULL),
     unused("rpl_read_size", G, SET, VarKind::UInt { min: 8_192, max: 18_446_744_073_709_547_520 }, "8192"),
-    unused("rpl_stop_replica_timeout", G, SET, VarKind::UInt { min: 2, max: 31_536_000 }, "31536000"),
-    unused("rpl_stop_slave_timeout", G, SET, VarKind::UInt { min: 2, max: 31_536_000 }, "31536000"),
     unused("schema_definition_cache", G, SET, VarKind::UInt { min: 256, max: 524_288 }, "256"),
     unused("secondary_engine_cost_threshold", B, SET, VarKind::Double { min: 0.0, max: f64::MAX }, "100000.000000"),
     unused("select_into_buffer_size", B, SET, VarKind::UInt { min: 8_192, max: 2_147_479_552 }, "131072"),

@@ -19,16 +19,18 @@ use esker_binlog::event::query::{Query, Settings as QuerySettings};
 use esker_binlog::event::table_map;
 use esker_binlog::gtid::GtidSet;
 use esker_binlog::writeset::{WriteSet, key_hash};
+use esker_sql_catalog::accounts::Account;
 
 use super::checks::admit_account;
-use super::hands::Hands;
+use super::hands::{Hands, open_session};
 use super::keys::KeyHasher;
-use super::shared::Shared;
 use super::queues::Task;
+use super::shared::Shared;
 use super::source_tables::session_of;
 use super::touched::touched;
 use super::worker::Worker;
 use super::{Failure, Until, state_of_applier, store};
+use crate::session::ClientInfo;
 use crate::session::listed::ListedThread;
 
 /// How long the thread waits for events, or for workers, before it looks around.
@@ -38,6 +40,8 @@ const GLANCE: Duration = Duration::from_millis(2);
 /// The relay log cannot be read.
 const RELAY_LOG_READ_FAILURE: u16 = 1594;
 
+/// `init_replica` cannot be run.
+const INIT_FAILED: u16 = 13145;
 /// A thread of the channel is killed.
 const KILLED: u16 = 1756;
 
@@ -165,6 +169,7 @@ impl Feed {
             let admitted = admit_account(&shared.instance, &shared.channel, account);
             admitted.map_err(|e| self.failed(e.code, &e.message))?;
         }
+        self.initialize()?;
         for number in 0..self.coordinator.workers() {
             self.shared.hands[number].begin(&self.shared, number);
             let shared = self.shared.clone();
@@ -175,6 +180,32 @@ impl Feed {
             self.threads.push(thread);
         }
         self.write_checkpoint()
+    }
+
+    /// Runs the statements of `init_replica`.
+    fn initialize(&self) -> Result<(), End> {
+        let shared = &self.shared;
+        let text = shared.instance.variable_text("init_replica");
+        if text.is_empty() {
+            return Ok(());
+        }
+        let id = (shared.settings.connection_ids)();
+        let client = ClientInfo {
+            multi_statements: true,
+            ..ClientInfo::inside(id, Account::root(Vec::new()))
+        };
+        let mut session = open_session(shared, client);
+        let mut ran = session.apply_text(text.as_bytes());
+        while ran.is_ok() && session.start_next() {
+            ran = session.finish_statement();
+        }
+        ran.map_err(|e| {
+            let text = format!(
+                "Replica SQL thread aborted. Can't execute init_replica query, MY-{:06} - '{}'",
+                e.code, e.message
+            );
+            self.failed(INIT_FAILED, &text)
+        })
     }
 
     fn failed(&self, code: u16, text: &str) -> End {

@@ -56,6 +56,24 @@ impl Locks for HandLocks {
     }
 }
 
+/// A session of the channel.
+pub(super) fn open_session(shared: &Shared, client: ClientInfo) -> Session {
+    let client = ClientInfo {
+        user: SYSTEM_USER.to_owned(),
+        peer: String::new(),
+        ..client
+    };
+    let mut session = Session::new(shared.instance.clone(), client);
+    let mut sql = "SET autocommit = 1".to_owned();
+    if !shared.rules.logs {
+        sql.push_str(", sql_log_bin = 0");
+    }
+    if let Err(e) = session.apply_text(sql.as_bytes()) {
+        tracing::warn!("replication: {sql}: {}", e.message);
+    }
+    session
+}
+
 /// A session that runs groups.
 pub(super) struct Hand {
     pub(super) worker: usize,
@@ -74,19 +92,10 @@ impl Hand {
     fn new(shared: &Shared, worker: usize, number: usize) -> Self {
         let id = (shared.settings.connection_ids)();
         let client = ClientInfo {
-            user: SYSTEM_USER.to_owned(),
-            peer: String::new(),
             thread: REPLICA_WORKER,
             ..ClientInfo::inside(id, Account::root(Vec::new()))
         };
-        let mut session = Session::new(shared.instance.clone(), client);
-        let mut sql = "SET autocommit = 1".to_owned();
-        if !shared.rules.logs {
-            sql.push_str(", sql_log_bin = 0");
-        }
-        if let Err(e) = session.apply_text(sql.as_bytes()) {
-            tracing::warn!("replication: {sql}: {}", e.message);
-        }
+        let session = open_session(shared, client);
         session
             .context
             .process

@@ -44,6 +44,7 @@ mod stranger_tests;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -124,6 +125,8 @@ pub struct Settings {
     pub anonymous: Anonymous,
     /// Temporary tables of the source's sessions.
     pub temporary: Arc<SourceTables>,
+    /// Attempts that the channel has repeated since the server has started.
+    pub retries: Arc<AtomicU64>,
     /// Numbers for the sessions of workers.
     pub connection_ids: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -201,7 +204,7 @@ pub struct Status {
     pub transactions: u64,
     /// Transactions that are with the workers.
     pub in_flight: u64,
-    /// Attempts that were repeated.
+    /// Attempts that were repeated, by this one and those before it.
     pub retries: u64,
     /// Seconds since what is applied now was committed at its source; `None`: nothing is applied now.
     pub lag_seconds: Option<u64>,
@@ -264,15 +267,15 @@ impl Applier {
         self.shared.stop();
     }
 
-    /// Have its threads ended?
-    pub fn has_ended(&self) -> bool {
-        self.thread
-            .lock()
     /// Are its threads about to end?
     pub fn is_ending(&self) -> bool {
         self.shared.gives_up() && !self.has_ended()
     }
 
+    /// Have its threads ended?
+    pub fn has_ended(&self) -> bool {
+        self.thread
+            .lock()
             .as_ref()
             .is_none_or(JoinHandle::is_finished)
     }

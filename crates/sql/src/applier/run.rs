@@ -292,7 +292,7 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
             Some(query) => format!(
                 "Error '{}' on query. Default database: '{}'. Query: '{}'",
                 e.message,
-                String::from_utf8_lossy(query.schema),
+                (shared.settings.filters).rewritten(&String::from_utf8_lossy(query.schema)),
                 String::from_utf8_lossy(query.text)
             ),
         };

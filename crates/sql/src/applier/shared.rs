@@ -40,7 +40,6 @@ struct View {
     read: Place,
     /// Nothing before is left to apply.
     passed: Place,
-    retries: u64,
     transactions: u64,
     /// When the group that is delayed is due, microseconds since the epoch.
     delayed_until: Option<u64>,
@@ -55,8 +54,8 @@ pub(super) struct Shared {
     pub(super) channel: String,
     pub(super) settings: Settings,
     pub(super) rules: Rules,
-    pub(super) queues: Queues,
     pub(super) order: CommitOrder<Job>,
+    pub(super) queues: Queues,
     /// Of each worker.
     pub(super) hands: Vec<Hands>,
     /// The first group that is not applied at the start.
@@ -87,8 +86,8 @@ impl Shared {
         let ahead = state.ahead.keys().copied().collect();
         let read = state.end.clone();
         let workers = vec![WorkerStatus::default(); rules.workers];
-        let queues = Queues::new(rules.workers, rules.in_order);
         let hands = (0..rules.workers).map(|_| Hands::default()).collect();
+        let queues = Queues::new(rules.workers, rules.in_order);
         let view = View {
             progress: Progress::new(state),
             ended: Vec::new(),
@@ -101,7 +100,6 @@ impl Shared {
             awaited: 0,
             passed: read.clone(),
             read,
-            retries: 0,
             transactions: 0,
             delayed_until: None,
             is_running: true,
@@ -111,9 +109,9 @@ impl Shared {
             instance,
             channel: channel.to_owned(),
             settings,
-            queues,
             rules,
             order: CommitOrder::new(first, ahead),
+            queues,
             hands,
             first,
             view: Mutex::new(view),
@@ -228,8 +226,8 @@ impl Shared {
     pub(super) fn retried(&self, job: &mut Job, failure: Failure) {
         job.handled.retries += 1;
         job.handled.transient = Some(failure);
+        self.settings.retries.fetch_add(1, Ordering::Relaxed);
         let mut view = self.view.lock();
-        view.retries += 1;
         let status = &mut view.workers[job.hand.worker];
         if status.begun == job.group.ordinal {
             status.applying.clone_from(&job.handled);
@@ -239,6 +237,8 @@ impl Shared {
     /// Nothing from this group on is applied any more.
     pub(super) fn halt(&self, ordinal: u64) {
         self.stop_behind(ordinal - 1);
+    }
+
     /// May a group begin, or need it not begin any more?
     pub(super) fn is_ready(&self, task: &Task) -> bool {
         let have_ended = task
@@ -252,8 +252,6 @@ impl Shared {
     pub(super) fn look(&self) {
         self.order.look();
         self.queues.share_out(|task| self.is_ready(task));
-    }
-
     }
 
     /// Is this group not to be applied any more?
@@ -279,6 +277,11 @@ impl Shared {
         self.is_stopping.load(Ordering::Acquire)
     }
 
+    /// Does it apply nothing new: was it told to stop, or has something failed?
+    pub(super) fn gives_up(&self) -> bool {
+        self.is_stopping() || self.view.lock().failure.is_some()
+    }
+
     /// The channel's thread has an error of its own.
     pub(super) fn fail(&self, ordinal: u64, failure: Failure) {
         tracing::error!("replication channel '{}': {}", self.channel, failure.text);
@@ -294,11 +297,6 @@ impl Shared {
         view.processing = Handled::default();
         drop(view);
         self.changed.notify_all();
-    }
-
-    /// Does it apply nothing new: was it told to stop, or has something failed?
-    pub(super) fn gives_up(&self) -> bool {
-        self.is_stopping() || self.view.lock().failure.is_some()
     }
 
     pub(super) fn note_read(&self, place: &Place) {
@@ -377,7 +375,7 @@ impl Shared {
             maria: state.maria.clone(),
             transactions: view.transactions,
             in_flight: view.placed.saturating_sub(view.progress.low()),
-            retries: view.retries,
+            retries: self.settings.retries.load(Ordering::Relaxed),
             lag_seconds: is_busy.then(|| now.saturating_sub(view.begun_micros) / 1_000_000),
             workers: view.workers.clone(),
         }

@@ -25,8 +25,21 @@ use super::{Failure, Shared};
 use crate::session::TableCache;
 
 /// Errors after which a transaction may go well when it is run again: deadlock, lock wait timeout, and a table that was
-/// changed meanwhile.
-const TRANSIENT: [u16; 3] = [1213, 1205, 1412];
+/// changed meanwhile. What performance_schema says of them.
+const TRANSIENT: [(u16, &str); 3] = [
+    (
+        1213,
+        "Deadlock found when trying to get lock; try restarting transaction",
+    ),
+    (
+        1205,
+        "Lock wait timeout exceeded; try restarting transaction",
+    ),
+    (
+        1412,
+        "Table definition has changed, please retry transaction",
+    ),
+];
 /// The server goes down.
 const SHUTDOWN: u16 = 1053;
 /// Pause before a retry, times their number.
@@ -214,17 +227,18 @@ impl Worker {
                 // What was wrong may have come before its turn.
                 continue;
             }
-            if !TRANSIENT.contains(&failure.code)
-                || retries >= Rules::retries(&self.shared.instance)
-            {
+            let transient = TRANSIENT.iter().find(|(code, _)| *code == failure.code);
+            let may_retry = retries < Rules::retries(&self.shared.instance);
+            let Some((_, text)) = transient.filter(|_| may_retry) else {
                 self.shared.failed(job.hand.worker, ordinal, failure);
                 self.shared.give_back(job.hand);
                 return None;
-            }
+            };
             // Those behind it may be what it has met, and come to the same rows again and again.
             self.shared.order.clear_way(ordinal);
             retries += 1;
-            self.shared.retried(&mut job, failure);
+            let text = (*text).to_owned();
+            self.shared.retried(&mut job, Failure { text, ..failure });
             std::thread::sleep((RETRY_PAUSE * retries.min(100) as u32).min(MAX_RETRY_PAUSE));
             if self.shared.is_ending(ordinal) {
                 self.shared.leave(job);

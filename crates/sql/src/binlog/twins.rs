@@ -13,6 +13,8 @@ const TWINS: &[(&str, &str)] = &[
     ("rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout"),
     ("rpl_semi_sync_source_wait_for_replica_count", "rpl_semi_sync_master_wait_for_slave_count"),
     ("rpl_semi_sync_source_wait_no_replica", "rpl_semi_sync_master_wait_no_slave"),
+    ("rpl_stop_replica_timeout", "rpl_stop_slave_timeout"),
+    ("init_replica", "init_slave"),
     ("log_replica_updates", "log_slave_updates"),
     ("log_slow_replica_statements", "log_slow_slave_statements"),
     ("replica_exec_mode", "slave_exec_mode"),

@@ -3,6 +3,7 @@
 //! Neighbours: `statements` starts, stops and changes it; `status` shows it. **Invariants**: the lock of the parts is
 //! held while threads start and stop, never by those threads; the relay log is started anew only while both are off.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ pub(crate) struct Channel {
     changing: Mutex<()>,
     parts: Mutex<Parts>,
     temporary: Arc<SourceTables>,
+    retries: Arc<AtomicU64>,
     this: Weak<Self>,
 }
 
@@ -167,6 +169,7 @@ impl Channel {
             changing: Mutex::new(()),
             parts: Mutex::default(),
             temporary: Arc::default(),
+            retries: Arc::default(),
             this: this.clone(),
         }))
     }
@@ -293,6 +296,7 @@ impl Channel {
             checks_user: configured.checks_user,
             anonymous: configured.anonymous,
             temporary: self.temporary.clone(),
+            retries: self.retries.clone(),
             connection_ids: Arc::new(move || {
                 let instance = weak.upgrade();
                 let host = instance.as_ref().and_then(|instance| instance.host());
@@ -336,16 +340,16 @@ impl Channel {
             && applier.is_none_or(|applier| applier.has_ended())
     }
 
-    /// Stops what runs, and waits for it.
-    pub(super) fn stop(&self, receives: bool, applies: bool) {
-        let _changing = self.changing.lock();
-        let (reception, applier) = self.chosen(receives, applies);
     /// Is the applier about to end, by itself or because it was told to?
     pub(super) fn is_ending(&self) -> bool {
         let (_, applier) = self.chosen(false, true);
         applier.is_some_and(|applier| applier.is_ending())
     }
 
+    /// Stops what runs, and waits for it.
+    pub(super) fn stop(&self, receives: bool, applies: bool) {
+        let _changing = self.changing.lock();
+        let (reception, applier) = self.chosen(receives, applies);
         if let Some(reception) = reception {
             reception.stop();
         }

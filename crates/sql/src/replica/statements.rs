@@ -4,7 +4,7 @@
 //! under a running thread is refused; a statement about all channels does them one by one and stops at the first error.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use esker_binlog::apply::{Place, RelayPlace};
 use esker_binlog::files::{FIRST_EVENT, Names, Scan};
@@ -219,6 +219,8 @@ impl Session {
                 if channels.is_empty() {
                     self.note(vec![already_stopped("")]);
                 }
+                let seconds = instance.variable_u64("rpl_stop_replica_timeout");
+                let deadline = Instant::now() + Duration::from_secs(seconds);
                 for channel in channels {
                     let runs =
                         (receives && channel.is_receiving()) || (applies && channel.is_applying());
@@ -229,6 +231,9 @@ impl Session {
                     channel.tell_to_stop(receives, applies);
                     while !channel.has_stopped(receives, applies) {
                         self.context.check()?;
+                        if Instant::now() >= deadline {
+                            return Err(stop_timeout(applies && !channel.has_stopped(false, true)));
+                        }
                         std::thread::sleep(STOP_STEP);
                     }
                     channel.stop(receives, applies);
@@ -242,11 +247,6 @@ impl Session {
         Ok(true)
     }
 
-    fn note(&mut self, notes: Notes) {
-        for (level, code, text) in notes {
-            self.warn(level, code, text);
-        }
-    }
     /// An applier that has failed says so before its threads have ended. What is started then begins behind them.
     fn outwait_ending(&self, threads: &ReplicaThreads) -> SqlResult<()> {
         let (_, applies) = which(threads);
@@ -260,6 +260,11 @@ impl Session {
         Ok(())
     }
 
+    fn note(&mut self, notes: Notes) {
+        for (level, code, text) in notes {
+            self.warn(level, code, text);
+        }
+    }
 }
 
 impl SessionContext {
@@ -340,6 +345,20 @@ fn several_channels() -> SqlError {
     SqlError::new(3079, "HY000", text)
 }
 
+/// 1875, 1876: the threads end later.
+fn stop_timeout(is_applier: bool) -> SqlError {
+    let (code, thread) = if is_applier {
+        (1875, "SQL")
+    } else {
+        (1876, "IO")
+    };
+    let text = format!(
+        "STOP REPLICA command execution is incomplete: Replica {thread} thread got the stop signal, thread is busy, \
+         {thread} thread will stop once the current task is complete."
+    );
+    SqlError::new(code, "HY000", text)
+}
+
 fn already_stopped(channel: &str) -> (Level, u16, String) {
     let text = format!("Replication thread(s) for channel '{channel}' are already stopped.");
     (Level::Note, 3084, text)
@@ -354,8 +373,12 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
     if is_about_one && channels.len() > 1 {
         return Err(several_channels());
     }
+    if instance.variable_u64("server_id") == 0 {
+        return Err(no_source());
+    }
     let (receives, applies) = which(threads);
     let mut notes = Notes::new();
+    let is_about_gaps = (threads.until.iter()).any(|(option, _)| &**option == "SQL_AFTER_MTS_GAPS");
     if !applies && !threads.until.is_empty() {
         let text = "SQL thread is not to be started so UNTIL options are ignored";
         notes.push((Level::Note, 1279, text.to_owned()));
@@ -384,6 +407,10 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
             account(&mut start, option, value)?;
         }
         admit_start(instance, &channel, &start)?;
+        let has_gtids = || instance.variable_text("gtid_mode") == "ON";
+        if applies && is_about_gaps && channel.settings().auto_position && has_gtids() {
+            notes.push(no_gaps_known(channel.name()));
+        }
         let starts = (receives && !channel.is_receiving()) || (applies && !channel.is_applying());
         if !starts {
             let name = channel.name();
@@ -393,6 +420,17 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
         channel.start(instance, start)?;
     }
     Ok(notes)
+}
+
+/// Warning 4047.
+fn no_gaps_known(channel: &str) -> (Level, u16, String) {
+    let text = format!(
+        "The until clause SQL_AFTER_MTS_GAPS is being used for channel '{channel}' when GTID_MODE = ON and \
+         SOURCE_AUTO_POSITION=1 meaning the server did not compute internally what gaps may exist in the relay log \
+         transaction execution. To close any execution gaps use either the SQL_BEFORE_GTIDS or SQL_AFTER_GTIDS until \
+         clause."
+    );
+    (Level::Warning, 4047, text)
 }
 
 /// Does `gtid_mode`, and how a channel is to stop, fit to what it is configured for?

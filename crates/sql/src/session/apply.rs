@@ -402,13 +402,13 @@ impl Session {
         Ok(())
     }
 
-    /// The default database of a statement; one that is not there is none.
+    /// The default database of a statement. One that is not there is named all the same: error 1049 to what needs it.
     pub(crate) fn use_applied_database(&mut self, name: &str) {
         if self.context.database.as_deref() == Some(name) {
             return;
         }
         if name.is_empty() || self.use_database(name).is_err() {
-            self.context.database = None;
+            self.context.database = Some(name.into()).filter(|_| !name.is_empty());
             self.context.rebind();
         }
     }

@@ -4,7 +4,7 @@ use esker_server::client::Client;
 
 use crate::common::{Ask, Server, eventually};
 
-use super::{REPLICA, SOURCE, catch_up, change, contents, follow, source, write};
+use super::{REPLICA, SOURCE, catch_up, change, contents, follow, source, status, write};
 
 const AUTO: &str = "SOURCE_AUTO_POSITION = 1";
 
@@ -236,4 +236,139 @@ fn a_source_waits_for_replicas_although_there_are_none() {
     // effect: rpl_semi_sync_source_wait_no_replica
     c.run("SET GLOBAL rpl_semi_sync_source_wait_no_replica = OFF");
     eventually("none is waited for", || c.value(status).ends_with("|OFF"));
+}
+
+#[test]
+fn statements_run_before_a_replica_applies() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    // effect: init_replica, init_slave
+    let replica = replica_of(
+        &source,
+        dir.path(),
+        &["--init-slave=SET GLOBAL max_connections = 77"],
+    );
+    let mut c = replica.connect();
+    eventually("it has run", || {
+        c.value("SELECT @@GLOBAL.max_connections") == "77"
+    });
+    assert_eq!(
+        c.value("SELECT @@GLOBAL.init_replica"),
+        "SET GLOBAL max_connections = 77"
+    );
+    // Several; one that fails keeps the applier from starting, and the receiver not.
+    c.run("STOP REPLICA; SET GLOBAL init_replica = 'SET GLOBAL max_connections = 78; SELECT * FROM mysql.nowhere'");
+    c.run("START REPLICA");
+    eventually("it says so", || status(&mut c)[36] == "13145");
+    assert_eq!(c.value("SELECT @@GLOBAL.max_connections"), "78");
+    let text = "Replica SQL thread aborted. Can't execute init_replica query, MY-001146 - 'Table 'mysql.nowhere' doesn't exist'";
+    assert_eq!(status(&mut c)[37], text);
+    eventually("it has ended", || status(&mut c)[11] == "No");
+    c.run("SET GLOBAL init_slave = ''; START REPLICA");
+    write(&mut source.connect(), 0..3);
+    catch_up(&replica, &contents(&mut source.connect()));
+}
+
+/// A channel whose first transaction waits for a local one, and whose second waits for a table.
+fn held_up(source: &Server, replica: &Server) -> (Client, Client) {
+    let mut there = source.connect();
+    there.run("CREATE TABLE d.held (id INT PRIMARY KEY); CREATE TABLE d.long (id INT PRIMARY KEY, v MEDIUMTEXT)");
+    there.run("INSERT INTO d.t VALUES (1, 0)");
+    follow(&mut there, &mut replica.connect());
+    let (mut row, mut table) = (replica.connect(), replica.connect());
+    row.run("BEGIN; DELETE FROM d.t WHERE id = 1");
+    table.run("LOCK TABLES d.held WRITE");
+    // It is so long that the next one goes to another worker.
+    there.run(
+        "BEGIN; INSERT INTO d.long VALUES (1, REPEAT('x', 20000)); UPDATE d.t SET v = 1; COMMIT",
+    );
+    there.run("INSERT INTO d.held VALUES (1)");
+    let waiting = "SELECT (SELECT COUNT(*) FROM performance_schema.data_lock_waits), COUNT(*) \
+                   FROM performance_schema.replication_applier_status_by_worker WHERE applying_transaction <> ''";
+    let mut c = replica.connect();
+    eventually("both wait", || c.lines(waiting) == ["1|2"]);
+    (row, table)
+}
+
+#[test]
+fn stop_replica_waits_as_long_as_it_is_to() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    // effect: rpl_stop_replica_timeout, rpl_stop_slave_timeout
+    let replica = replica_of(&source, dir.path(), &["--rpl-stop-slave-timeout=2"]);
+    let (mut row, mut table) = held_up(&source, &replica);
+    let mut c = replica.connect();
+    assert_eq!(c.value("SELECT @@GLOBAL.rpl_stop_replica_timeout"), "2");
+    assert_eq!(c.code("STOP REPLICA"), Some(1875));
+    row.run("ROLLBACK");
+    table.run("UNLOCK TABLES");
+    eventually("it has ended", || status(&mut c)[11] == "No");
+    c.run("START REPLICA");
+    catch_up(&replica, &contents(&mut source.connect()));
+}
+
+/// An error is shown before the threads have ended: START REPLICA begins behind them.
+#[test]
+fn a_replica_that_has_failed_can_be_started_at_once() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = replica_of(&source, dir.path(), &[]);
+    let (mut row, mut table) = held_up(&source, &replica);
+    let mut c = replica.connect();
+    row.run("COMMIT");
+    eventually("it has failed", || status(&mut c)[36] == "1032");
+    // The other transaction still waits for its table.
+    assert_eq!(status(&mut c)[11], "Yes");
+    c.run("SET sql_log_bin = 0; INSERT INTO d.t VALUES (1, 0)");
+    let starts = std::thread::spawn(move || {
+        c.run("START REPLICA");
+        c.lines("SHOW WARNINGS")
+    });
+    table.run("UNLOCK TABLES");
+    assert_eq!(starts.join().expect("it starts"), [""; 0]);
+    catch_up(&replica, &contents(&mut source.connect()));
+}
+
+/// What waits for a local session is tried again, and counted as MySQL counts it: beyond STOP REPLICA.
+#[test]
+fn attempts_are_counted() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = replica_of(&source, dir.path(), &["--innodb-lock-wait-timeout=1"]);
+    let (mut there, mut c) = (source.connect(), replica.connect());
+    there.run("INSERT INTO d.t VALUES (1, 0)");
+    follow(&mut there, &mut c);
+    let mut local = replica.connect();
+    local.run("BEGIN; SELECT * FROM d.t FOR UPDATE");
+    there.run("UPDATE d.t SET v = 1");
+    let applying = "SELECT applying_transaction_retries_count, applying_transaction_last_transient_error_number, \
+                    applying_transaction_last_transient_error_message \
+                    FROM performance_schema.replication_applier_status_by_worker WHERE applying_transaction <> ''";
+    let waits = "1|1205|Lock wait timeout exceeded; try restarting transaction";
+    eventually("it is tried again", || c.lines(applying) == [waits]);
+    local.run("ROLLBACK");
+    follow(&mut there, &mut c);
+    let counted =
+        "SELECT count_transactions_retries > 0 FROM performance_schema.replication_applier_status";
+    c.run("STOP REPLICA; START REPLICA");
+    assert_eq!(c.value(counted), "1");
+}
+
+#[test]
+fn what_is_missing_has_mysqls_errors() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = replica_of(&source, dir.path(), &[]);
+    let (mut there, mut c) = (source.connect(), replica.connect());
+    follow(&mut there, &mut c);
+    c.run("STOP REPLICA; SET GLOBAL server_id = 0");
+    assert_eq!(c.code("START REPLICA"), Some(1200));
+    c.run("SET GLOBAL server_id = 2; START REPLICA SQL_THREAD UNTIL SQL_AFTER_MTS_GAPS");
+    assert!(c.lines("SHOW WARNINGS")[0].starts_with("Warning|4047|"));
+    // The default database of a statement.
+    c.run("SET sql_log_bin = 0; DROP DATABASE d");
+    there.run("USE d; CREATE TABLE made (a INT)");
+    eventually("nothing is behind gaps", || status(&mut c)[11] == "No");
+    c.run("START REPLICA");
+    eventually("it has failed", || status(&mut c)[36] == "1049");
 }
