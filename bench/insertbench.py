@@ -5,9 +5,9 @@ many of the oldest, as fast as they can and then at fixed rates, beside short ra
 beside the smallest key (bench/insertbench.lua). The steps are those of the "insert benchmark" that MySQL's and MyRocks'
 developers use. One server after the other, each alone.
 
-By default all of it is in memory. 3.5 million rows are some 515 MiB of InnoDB's with their indexes, so
-`--rows 3500000 --memory-mib 128` gives each server four times more data than memory ('table MiB' is what the server
-says of them). `--steady SECONDS` asks instead of the steps whether the smallest key is found as fast after a long time:
+By default all of it is in memory. 1.75 million rows are some 245 MiB of InnoDB's with their indexes, so
+`--rows 1750000 --memory-mib 64` gives InnoDB four times more data than memory ('table MiB' is what each server says of
+them; Esker compresses). `--steady SECONDS` asks instead of the steps whether the smallest key is found as fast after a long time:
 rows are inserted and deleted at the first of the rates, and MIN is asked twenty times a second.
 """
 import os, re, subprocess, sys, time
