@@ -45,6 +45,7 @@ def median(runs):
 def run(args, directory):
     """A line per test; the figures as a list."""
     machine.require(machine.SYSBENCH)
+    args.servers = f"{ESKER},{OBSERVED}"  # no others, and both of them whatever was asked for
     http_port, results = machine.free_port(23000), []
     more = {ESKER: ["--esker-statement-statistics=OFF"],
             OBSERVED: ["--esker-http-address=127.0.0.1", f"--esker-http-port={http_port}"]}
