@@ -43,7 +43,7 @@ pub struct BackupProgress {
     pub done: u64,
     /// Bytes there are.
     pub total: u64,
-    /// The log is kept for a backup meanwhile, which had better not wait.
+    /// The log is kept for a backup meanwhile, which had better not wait long.
     pub holds_log: bool,
 }
 

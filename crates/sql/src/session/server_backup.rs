@@ -7,7 +7,7 @@
 //! - The position in the binary log is that of the moment the backup is of.
 //! - A statement that is killed leaves no backup.
 //! - Where others need the processors, copying works a share of the time only (`throttle`). It is no faster than
-//!   `esker_backup_rate_limit`, which may change meanwhile; but for the log, which is kept until it is copied.
+//!   `esker_backup_rate_limit`, which may change meanwhile, but for the log, which is kept until it is copied.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,10 +125,10 @@ impl SessionContext {
         let throttle = Throttle::new(share as u32, &instance.counters.backup_pauses);
         let copied = backup.copy(&mut |progress| {
             instance.backups.show(progress.done, progress.total);
-            // Segments that are copied cannot be recycled: whoever writes waits for the end of this.
-            match progress.holds_log {
-                true => pace = Pace::new(Instant::now(), progress.done, limit()),
-                false => throttle.look(|| instance.engine.holds_writers()),
+            throttle.look(|| instance.engine.holds_writers());
+            if progress.holds_log {
+                // Segments are kept until they are copied: a limit that is low would fill the disk with them.
+                pace = Pace::new(Instant::now(), progress.done, limit());
             }
             while let Some(due) = pace.due(progress.done, limit(), Instant::now()) {
                 if process.sleep_until(due.min(Instant::now() + LOOK_AT_LIMIT)) {
