@@ -210,10 +210,16 @@ fn what_is_cut_or_changed_is_named() {
         // Zeros may be what lies between two extents, which is nothing.
         let mut places = std::iter::repeat_with(|| run.rng.below(length));
         let place = places.find(|at| whole[*at as usize] != 0).expect("endless");
-        for cut in [false, true] {
-            match cut {
-                true => file.set_len(place).expect("cut"),
-                false => {
+        // What follows the extents of a pack belongs to none of them.
+        let is_read_whole = ["/wal/", "/manifest/", "/accounts"]
+            .iter()
+            .any(|part| path.display().to_string().contains(part));
+        let damages = ["changed", "cut", "lengthened"];
+        for damage in &damages[..2 + usize::from(is_read_whole)] {
+            match *damage {
+                "cut" => file.set_len(place).expect("cut"),
+                "lengthened" => file.write_all_at(&[1], length).expect("lengthen"),
+                _ => {
                     let changed = whole[place as usize] ^ 4;
                     file.write_all_at(&[changed], place).expect("change");
                 }
@@ -225,7 +231,7 @@ fn what_is_cut_or_changed_is_named() {
                 .expect("a backup");
             let mut found = Vec::new();
             let verified = BackupSet::open(&env, dir, &[]).and_then(|set| {
-                let into = PathBuf::from(format!("/bad{}{cut}", run.rng.below(1 << 60)));
+                let into = PathBuf::from(format!("/bad{}{damage}", run.rng.below(1 << 60)));
                 let restored = set.restore(&into, &mut |_| Ok(()));
                 assert!(restored.is_err(), "{}", path.display());
                 // A directory that was not finished is no database.
@@ -238,6 +244,7 @@ fn what_is_cut_or_changed_is_named() {
                 found.iter().any(|what| what.contains(&name)),
                 "{name}: {found:?}"
             );
+            file.set_len(length).expect("mend");
             file.write_all_at(&whole, 0).expect("mend");
         }
     }

@@ -14,7 +14,7 @@ use esker_vfs::{Env, File};
 
 use super::listing::{BackupId, ExtentLine, FileLine, Listing};
 use super::take::pack_name;
-use super::{EXTENTS, Meter, OnProgress, PIECE_BYTES, damaged, open, read, refused};
+use super::{EXTENTS, Meter, OnProgress, PIECE_BYTES, damaged, io, open, read, refused};
 use crate::{EngineError, Result, Seq};
 
 /// A backup that can be read.
@@ -161,14 +161,16 @@ impl BackupSet {
             each(&piece[..length], at)?;
             at += length as u64;
         }
-        match checksum == line.checksum {
-            true => Ok(()),
-            false => Err(damaged(
-                &path,
-                0,
-                "the bytes are not those that were written",
-            )),
+        if checksum != line.checksum {
+            let what = "the bytes are not those that were written";
+            return Err(damaged(&path, 0, what));
         }
+        let length = file.len().map_err(|e| io("reading", &path, e))?;
+        if length > line.bytes {
+            let what = "bytes follow that were not written";
+            return Err(damaged(&path, line.bytes, what));
+        }
+        Ok(())
     }
 }
 
