@@ -324,9 +324,9 @@ pub(super) fn pair(
     }
     (l, r) = (folded(env, scope, l), folded(env, scope, r));
     if l.ty.kind == TypeKind::Json {
-        r = json::as_truth(env, scope, right, r)?;
+        r = json::as_compared_truth(env, scope, right, r)?;
     } else if r.ty.kind == TypeKind::Json {
-        l = json::as_truth(env, scope, left, l)?;
+        l = json::as_compared_truth(env, scope, left, l)?;
     }
     if let (Some(number), true) = (number_literal(left), r.ty.is_numeric()) {
         l = number;

@@ -16,7 +16,7 @@ use super::computed::Reading;
 use super::expr::{bind_any, folded, negation, number_literal};
 use super::scope::Scope;
 use super::text_numbers::{Wanted, bind_side, number_of, read_once};
-use super::{BindEnv, computed, errors, numbers, parameter};
+use super::{BindEnv, computed, errors, json, numbers, parameter};
 use crate::expr::{CmpOp, Expr, ExprKind, InList, SortedList};
 
 /// `arg [NOT] IN (list)`.
@@ -46,6 +46,9 @@ pub(super) fn bind_in(
             Some(number) => number,
             None => number_of(scope, bound, Wanted::Double),
         };
+    }
+    if members.iter().all(|m| m.ty.kind == TypeKind::Json) {
+        bound = json::as_compared_truth(env, scope, arg, bound)?;
     }
     bound = folded(env, scope, bound);
     if let Some(moment) = moment_of(&members)
@@ -85,7 +88,8 @@ pub(super) fn bind_in(
     Ok(Expr::condition(ExprKind::InList(Box::new(list)), nullable))
 }
 
-/// Binds the members of a list, numbers as such where the value that is looked for is one.
+/// Binds the members of a list: numbers as such where the value that is looked for is one, conditions as truths where
+/// it is a JSON value.
 fn bind_members(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
@@ -93,6 +97,7 @@ fn bind_members(
     sought: &Expr,
 ) -> SqlResult<Vec<Expr>> {
     let takes_numbers = sought.ty.is_numeric();
+    let is_document = sought.ty.kind == TypeKind::Json;
     let mut members = Vec::with_capacity(list.len());
     for member in list {
         let mut one = match number_literal(member) {
@@ -100,6 +105,10 @@ fn bind_members(
             _ if takes_numbers => {
                 let operand = bind_side(env, scope, member)?;
                 folded(env, scope, number_of(scope, operand, Wanted::Double))
+            }
+            _ if is_document => {
+                let operand = bind_any(env, scope, member)?;
+                json::as_compared_truth(env, scope, member, folded(env, scope, operand))?
             }
             _ => bind_any(env, scope, member)?,
         };

@@ -77,6 +77,29 @@ pub(super) fn as_truth(
     }
 }
 
+/// The same where it is compared with a JSON value: a condition with constants only is a number there, unless it is the
+/// word TRUE or FALSE.
+pub(super) fn as_compared_truth(
+    env: &BindEnv<'_>,
+    scope: &Scope<'_>,
+    written: &ast::Expr,
+    bound: Expr,
+) -> SqlResult<Expr> {
+    match bound.as_const().is_some() && !is_truth_word(written) {
+        true => Ok(bound),
+        false => as_truth(env, scope, written, bound),
+    }
+}
+
+/// Is it TRUE or FALSE, or a query of nothing else?
+fn is_truth_word(written: &ast::Expr) -> bool {
+    match written {
+        ast::Expr::Literal(ast::Literal::Bool(_)) => true,
+        ast::Expr::Subquery(query) => subquery::only_item(query).is_some_and(is_truth_word),
+        _ => false,
+    }
+}
+
 /// Functions whose result is a truth.
 const TRUTHS: [&str; 14] = [
     "is_ipv4",
