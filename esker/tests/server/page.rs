@@ -1,5 +1,6 @@
 //! The admin page and `/metrics` over HTTP.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -227,4 +228,75 @@ fn get_or_nothing(port: u16) -> String {
         let _ = sent.and_then(|()| stream.read_to_string(&mut text));
     }
     text
+}
+
+/// Names of metrics in the queries of the dashboard for Grafana.
+fn plotted() -> BTreeSet<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist/grafana/esker.json");
+    let text = std::fs::read_to_string(path).expect("the dashboard");
+    let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels
+        .filter_map(|panel| panel["targets"].as_array())
+        .flatten();
+    let queries = targets.map(|target| target["expr"].as_str().expect("a query"));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    queries
+        .flat_map(|query| query.split(|c| !is_part(c)))
+        .filter(|word| word.starts_with("mysql_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_dashboard_plots_what_is_told() {
+    let (server, port, _dir) = server(&[]);
+    server.connect().run(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1, SOURCE_USER = 'r' FOR CHANNEL 'c'",
+    );
+    let metrics = get(port, "/metrics", ROOT);
+    let plotted = plotted();
+    assert!(plotted.len() > 30, "{plotted:?}");
+    let is_told = |name: &String| {
+        let family = format!("# HELP {name} ");
+        // A channel that does not run has no lag.
+        metrics.contains(&family) || name.ends_with("_seconds_behind_source")
+    };
+    let missing: Vec<_> = plotted.iter().filter(|name| !is_told(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    for sample in [
+        "mysql_global_status_commands_total{command=\"select\"} ",
+        "mysql_global_status_handlers_total{handler=\"read_key\"} ",
+        "mysql_slave_status_replica_io_running{channel_name=\"c\",master_host=\"127.0.0.1\",master_uuid=\"\"} 0",
+        "mysql_version_info{",
+    ] {
+        assert!(metrics.contains(&format!("\n{sample}")), "{sample}");
+    }
+}
+
+#[test]
+fn the_metrics_are_told_as_openmetrics_too() {
+    let (_server, port, _dir) = server(&[]);
+    let request = |method: &str| {
+        let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+        let head = format!(
+            "{method} /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {ROOT}\r\n{accept}\r\n\r\n"
+        );
+        answer(port, &head)
+    };
+    let told = request("GET");
+    assert!(
+        told.contains("Content-Type: application/openmetrics-text; version=1.0.0"),
+        "{told}"
+    );
+    assert!(told.ends_with("\n# EOF\n"), "{told}");
+    assert!(
+        told.contains("\n# TYPE mysql_global_status_commands counter\n"),
+        "{told}"
+    );
+    let head = request("HEAD");
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
 }

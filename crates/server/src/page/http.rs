@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 (RFC 9112) as the page needs: one GET per connection, Basic authentication (RFC 7617).
+//! As much of HTTP/1.1 (RFC 9112) as the page needs: one GET or HEAD per connection, Basic authentication (RFC 7617).
 //!
 //! Neighbours: [`super`] answers what is read here.
 //! **Invariants**: a request is bounded by [`MAX_REQUEST`]; every response closes the connection and forbids scripts
@@ -23,12 +23,16 @@ pub(super) struct Credentials {
     pub(super) password: String,
 }
 
-/// A GET.
+/// A GET, or a HEAD.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
+    /// Only the head of the response is wanted.
+    pub(super) is_head: bool,
     /// Without the query.
     pub(super) path: String,
     pub(super) credentials: Option<Credentials>,
+    /// The client names OpenMetrics among the formats that it takes.
+    pub(super) takes_openmetrics: bool,
 }
 
 /// What is sent back.
@@ -57,9 +61,8 @@ impl Response {
         Self::new("200 OK", "application/json", body)
     }
 
-    /// Text in the exposition format of Prometheus.
-    pub(super) fn metrics(body: String) -> Self {
-        Self::new("200 OK", "text/plain; version=0.0.4; charset=utf-8", body)
+    pub(super) fn metrics(content_type: &'static str, body: String) -> Self {
+        Self::new("200 OK", content_type, body)
     }
 
     pub(super) fn login() -> Self {
@@ -122,11 +125,12 @@ fn parse(head: &[u8]) -> Result<Option<Request>, &'static str> {
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(_) => return Err("400 Bad Request"),
     }
-    if request.method != Some("GET") {
-        return Err("405 Method Not Allowed");
-    }
-    let target = request.path.unwrap_or("/");
-    let path = target.split('?').next().unwrap_or("/").to_owned();
+    let is_head = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return Err("405 Method Not Allowed"),
+    };
+    let path = path_of(request.path.unwrap_or("/")).to_owned();
     let field = |name: &str| {
         let found = request
             .headers
@@ -134,8 +138,25 @@ fn parse(head: &[u8]) -> Result<Option<Request>, &'static str> {
             .find(|f| f.name.eq_ignore_ascii_case(name));
         found.and_then(|f| std::str::from_utf8(f.value).ok())
     };
-    let credentials = field("authorization").and_then(basic);
-    Ok(Some(Request { path, credentials }))
+    let takes_openmetrics =
+        field("accept").is_some_and(|formats| formats.contains("application/openmetrics-text"));
+    Ok(Some(Request {
+        is_head,
+        path,
+        credentials: field("authorization").and_then(basic),
+        takes_openmetrics,
+    }))
+}
+
+/// The path of a target in origin form, or in absolute form, without the query.
+fn path_of(target: &str) -> &str {
+    let path = target.split('?').next().unwrap_or("/");
+    match path.split_once("://") {
+        Some((scheme, rest)) if !scheme.starts_with('/') => {
+            rest.find('/').map_or("/", |at| &rest[at..])
+        }
+        _ => path,
+    }
 }
 
 /// What `Basic` carries.
@@ -147,13 +168,20 @@ fn basic(value: &str) -> Option<Credentials> {
     let bytes = BASE64_STANDARD.decode(token.trim()).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (user, password) = text.split_once(':')?;
-    Some(Credentials {
+    // The login of clients ends them with a NUL.
+    let are_sendable = !text.contains('\0');
+    are_sendable.then(|| Credentials {
         user: user.to_owned(),
         password: password.to_owned(),
     })
 }
 
-pub(super) async fn write(stream: &mut TcpStream, response: &Response) -> io::Result<()> {
+/// Writes a response, or the head of one alone.
+pub(super) async fn write(
+    stream: &mut TcpStream,
+    response: &Response,
+    is_head: bool,
+) -> io::Result<()> {
     let head = format!(
         "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nContent-Security-Policy: default-src 'none'; \
@@ -164,7 +192,9 @@ pub(super) async fn write(stream: &mut TcpStream, response: &Response) -> io::Re
         response.extra
     );
     stream.write_all(head.as_bytes()).await?;
-    stream.write_all(response.body.as_bytes()).await?;
+    if !is_head {
+        stream.write_all(response.body.as_bytes()).await?;
+    }
     stream.shutdown().await
 }
 
@@ -186,6 +216,19 @@ mod tests {
         };
         assert_eq!(request.path, "/metrics");
         assert_eq!(request.credentials, Some(credentials));
+        assert!(!request.is_head && !request.takes_openmetrics);
+    }
+
+    #[test]
+    fn heads_formats_and_absolute_targets_are_understood() {
+        let text = "HEAD http://db1:8306/metrics?x HTTP/1.1\r\nAccept: text/plain;q=0.5, \
+                    application/openmetrics-text;version=1.0.0\r\n\r\n";
+        let request = parse(text.as_bytes()).expect("good").expect("whole");
+        assert!(request.is_head && request.takes_openmetrics);
+        assert_eq!(request.path, "/metrics");
+        for (target, path) in [("/", "/"), ("http://db1", "/"), ("/a?b://c", "/a")] {
+            assert_eq!(path_of(target), path, "{target}");
+        }
     }
 
     #[test]
@@ -195,7 +238,14 @@ mod tests {
             Err("405 Method Not Allowed")
         );
         assert_eq!(parse(b"\0\x01\r\n\r\n"), Err("400 Bad Request"));
-        for bad in ["Bearer x", "Basic ???", "Basic cm9vdA==", "Basic"] {
+        // The last one is "a\0:b".
+        for bad in [
+            "Bearer x",
+            "Basic ???",
+            "Basic cm9vdA==",
+            "Basic",
+            "Basic YQA6Yg==",
+        ] {
             assert_eq!(basic(bad), None, "{bad}");
         }
     }

@@ -1,8 +1,8 @@
 //! The admin page and `/metrics`: what a running server does, over HTTP on an address of its own.
 //!
-//! Neighbours: `http` reads requests and writes responses, `inside` logs the viewer in and asks, `metrics` and `panels`
-//! make text of the answers; `listener` starts it. `index.html` is the page: one file that asks for
-//! `panels.json` and `details.json`.
+//! Neighbours: `http` reads requests and writes responses, `inside` logs the viewer in and asks, `panels` and `metrics`
+//! (in the formats of `exposition`) make text of the answers; `listener` starts it. `index.html` is the page: one file
+//! that asks for `panels.json` and `details.json`.
 //! **Invariants**
 //! - Off unless `esker_http_address` is set. A viewer is an account with its password (HTTP Basic), checked by the same
 //!   login as every client's, and sees what the account may see. Nothing can be changed from here.
@@ -12,6 +12,7 @@
 //! - At most [`MAX_READERS`] connections that have not sent their request yet ([`http::MAX_REQUEST`] bytes,
 //!   [`READ_TIMEOUT`]): one more takes the place of the oldest, so silent ones keep nobody out.
 
+mod exposition;
 mod http;
 mod inside;
 mod metrics;
@@ -92,13 +93,14 @@ async fn respond(
     request: Result<Request, Response>,
     viewers: Arc<Semaphore>,
 ) {
+    let is_head = request.as_ref().is_ok_and(|request| request.is_head);
     let served = timeout(TIMEOUT, async {
         let response = match (request, viewers.try_acquire()) {
             (Err(refusal), _) => refusal,
             (Ok(_), Err(_)) => Response::unavailable("too many viewers"),
             (Ok(request), Ok(_permit)) => answer(request, peer, stage).await,
         };
-        http::write(&mut stream, &response).await
+        http::write(&mut stream, &response, is_head).await
     });
     if !matches!(served.await, Ok(Ok(()))) {
         tracing::debug!("admin page: a viewer left or was too slow");
@@ -110,20 +112,21 @@ async fn answer(request: Request, peer: Peer, stage: Stage) -> Response {
         Stage::Serving(shared) => shared,
         Stage::Recovering(engine) => return Response::unavailable(&progress(&engine)),
     };
-    let body: fn(&mut inside::Viewer) -> Result<Response, Refused> = match request.path.as_str() {
-        "/" => |_| Ok(Response::html(include_str!("index.html"))),
-        "/panels.json" => panels::now,
-        "/details.json" => panels::details,
+    type Body = fn(&Request, &mut inside::Viewer) -> Result<Response, Refused>;
+    let body: Body = match request.path.as_str() {
+        "/" => |_, _| Ok(Response::html(include_str!("index.html"))),
+        "/panels.json" => |_, viewer| panels::now(viewer),
+        "/details.json" => |_, viewer| panels::details(viewer),
         "/metrics" => metrics::respond,
         _ => return Response::not_found(),
     };
-    let Some(credentials) = request.credentials else {
+    let Some(credentials) = request.credentials.clone() else {
         return Response::login();
     };
     // The login waits for the thread that serves the other end, and a statement may take long.
     let asked = tokio::task::spawn_blocking(move || {
         let mut viewer = inside::enter(&shared, peer, credentials)?;
-        body(&mut viewer)
+        body(&request, &mut viewer)
     });
     match asked.await {
         Ok(Ok(response)) => response,
