@@ -57,7 +57,7 @@ impl<W: Weigh> SameChar for Weighted<'_, W> {
             return true;
         }
         let (x, y) = (decode_char(a).0, decode_char(b).0);
-        let equal = |w: &W| w.any(x).as_slice() == w.any(y).as_slice();
+        let equal = |w: &W| !w.is_weightless(x) && w.any(x).as_slice() == w.any(y).as_slice();
         self.0.iter().all(equal)
     }
 

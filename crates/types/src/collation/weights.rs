@@ -101,6 +101,12 @@ pub(super) trait Weigh {
         false
     }
 
+    /// Have all characters without an entry, of which this is one, the same weights? LIKE tells them apart all the
+    /// same.
+    fn is_weightless(&self, _cp: Option<u32>) -> bool {
+        false
+    }
+
     /// Weights of any character.
     fn any(&self, cp: Option<u32>) -> Few {
         match cp {
@@ -505,5 +511,9 @@ impl Weigh for UcaLevel {
 
     fn wide(&self, cp: Option<u32>) -> Few {
         self.uca.weights(cp, self.level)
+    }
+
+    fn is_weightless(&self, cp: Option<u32>) -> bool {
+        self.uca.version == Version::V400 && cp.is_some_and(|cp| cp > 0xFFFF)
     }
 }
