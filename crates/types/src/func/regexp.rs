@@ -269,7 +269,7 @@ fn regexp_replace(c: &Call) -> SqlResult<Value> {
     let from = start(checked_position(c, 3, "regexp_replace")?, &text)?;
     let only = if c.has(4) { c.count(4)? } else { 0 };
     let mut out = String::with_capacity(text.len());
-    let (mut copied, mut at, mut n) = (0, from, 0);
+    let (mut copied, mut at, mut n, mut admitted) = (0, from, 0, 0);
     let mut search = pattern.search(&text, c.ctx.session);
     let with_groups = replacement.contains('$');
     while at <= text.len() {
@@ -284,8 +284,12 @@ fn regexp_replace(c: &Call) -> SqlResult<Value> {
                 false => unescape(&replacement, &mut out),
             }
         }
-        if c.too_large("regexp_replace", out.len() as u128)? {
-            return Ok(Value::Null);
+        if out.len() > admitted {
+            if c.too_large("regexp_replace", out.len() as u128)? {
+                return Ok(Value::Null);
+            }
+            // What may be made is not asked for at every match.
+            admitted = (2 * out.len()).min(c.ctx.max_allowed_packet as usize);
         }
         if n == only {
             break;
