@@ -28,7 +28,7 @@ use crate::budget::{Charge, MemoryUse};
 use crate::cache::{BlockCache, MAX_CACHED_FRAME_BYTES};
 use crate::codec::Malformed;
 use crate::iter::InternalIter;
-use crate::{EngineError, Op, Result, Seq, TreeId};
+use crate::{EngineError, LATEST, Op, Result, Seq, TreeId};
 
 /// What extents need to be written and read.
 pub(crate) struct Store {
@@ -273,6 +273,27 @@ impl Extent {
             each(tail.separator(block), tail.blocks());
         }
         Ok(())
+    }
+
+    /// The block that `key` lies in, or would, and how many blocks there are.
+    pub(crate) fn block_of(&self, key: &[u8]) -> Result<(usize, usize)> {
+        let tail = self.tail(ReadMode::Cached)?;
+        Ok((tail.find(key, LATEST), tail.blocks()))
+    }
+
+    /// About which share of the entries lies before `key`, by its place in its block.
+    pub(crate) fn share_before(&self, key: &[u8]) -> Result<f64> {
+        let tail = self.tail(ReadMode::Cached)?;
+        let number = tail.find(key, LATEST);
+        if number >= tail.blocks() {
+            return Ok(1.0);
+        }
+        let block = self.block(&tail, number)?;
+        let at = block
+            .start_for(key, LATEST)
+            .map_err(|what| self.corruption(tail.place(number).offset, what))?;
+        let within = at as f64 / block.raw_bytes().max(1) as f64;
+        Ok((number as f64 + within.min(1.0)) / tail.blocks() as f64)
     }
 
     /// A block, from the cache or from disk.

@@ -2,8 +2,8 @@
 //!
 //! Neighbours: `split` estimates by whole extents, which is enough to cut tasks; whoever plans queries asks here.
 //!
-//! **Invariant**: what is read is bounded, whatever lies in the span: a few entries of each run, and the indexes of the
-//! extents at the ends of the span.
+//! **Invariant**: what is read is bounded, whatever lies in the span: a few entries of each run, the indexes of the
+//! extents at the ends of the span, and a block at each end.
 
 use std::sync::Arc;
 
@@ -17,10 +17,12 @@ use crate::{LATEST, Result};
 
 /// So many entries of a run are counted one by one.
 const COUNTED: u64 = 32;
+/// Of a span of so many blocks of an extent it does not matter where in them it begins and ends.
+const MANY_BLOCKS: usize = 8;
 
 impl Tree {
-    /// How many versions of keys lie in the span, tombstones included: nearly exact if they are few, by the number of
-    /// blocks if they are many.
+    /// How many versions of keys lie in the span, tombstones included: nearly exact if they are few, by their places in
+    /// blocks if they are more, by the number of blocks if they are many.
     pub fn entries_in(&self, span: &KeySpan) -> Result<u64> {
         let view = PinnedView {
             superversion: Arc::clone(&self.superversion()),
@@ -69,13 +71,22 @@ fn in_extent(extent: &Arc<Extent>, span: &KeySpan) -> Result<u64> {
     if *span.lower <= *meta.first.key && span.is_before_end(&meta.last.key) {
         return Ok(meta.entries);
     }
-    let (mut before, mut to, mut all) = (0, 0, 0);
-    extent.for_each_separator(|key, blocks| {
-        all = blocks as u64;
-        before += u64::from(key < span.lower.as_slice());
-        to += u64::from(span.is_before_end(key));
-    })?;
-    // The block behind the last separator that is inside is in it in part, as the first one is: together one.
-    let blocks = to.min(all).saturating_sub(before).max(1);
-    Ok(meta.entries * blocks / all.max(1))
+    let (first, all) = extent.block_of(&span.lower)?;
+    let (last, _) = match &span.upper {
+        Some(upper) => extent.block_of(upper)?,
+        None => (all, all),
+    };
+    debug_assert!(
+        first <= last,
+        "a span of no keys has no entries that were counted"
+    );
+    let share = if last - first >= MANY_BLOCKS {
+        // The first block is in it in part, as the last one is: together one.
+        (last - first) as f64 / all as f64
+    } else {
+        let upper = span.upper.as_ref();
+        let to = upper.map_or(Ok(1.0), |upper| extent.share_before(upper))?;
+        to - extent.share_before(&span.lower)?
+    };
+    Ok((meta.entries as f64 * share.max(0.0)) as u64)
 }

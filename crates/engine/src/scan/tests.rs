@@ -557,7 +557,17 @@ fn entries_between_keys_are_estimated() {
     let entries = |from, to| tree.entries_in(&span(from, to)).unwrap();
     assert_eq!((entries(100, 100), entries(100, 107)), (0, 7));
     assert_eq!(entries(30_000, 40_000), 0);
-    for (from, to) in [(0, 20_000), (0, 10_000), (5_000, 15_000), (19_000, 30_000)] {
+    let spans = [
+        (0, 20_000),
+        (0, 10_000),
+        (5_000, 15_000),
+        (19_000, 30_000),
+        // Part of a block.
+        (7_000, 7_080),
+        (7_321, 7_521),
+        (12_000, 13_000),
+    ];
+    for (from, to) in spans {
         let real = u64::from(to.min(20_000) - from);
         assert!(
             (real * 7 / 10..=real * 13 / 10).contains(&entries(from, to)),
