@@ -627,10 +627,6 @@ fn is_never_null(env: &BindEnv<'_>, e: &Expr) -> bool {
     if e.ty.nullable || !e.is_constant() {
         return false;
     }
-    let diagnostics = &env.ctx.diagnostics;
-    let (mark, strict) = (diagnostics.mark(), diagnostics.strict_write.replace(false));
-    let value = e.eval(&[], &env.fold_env());
-    diagnostics.strict_write.set(strict);
-    diagnostics.undo_to(mark);
+    let value = env.foresee(|eval_env| e.eval(&[], eval_env));
     value.is_ok_and(|value| !value.is_null())
 }

@@ -654,4 +654,14 @@ impl<'a> BindEnv<'a> {
     pub(crate) fn fold_env(&self) -> EvalEnv<'_> {
         EvalEnv::scalar(self.ctx, self.vars, &self.fold_calls)
     }
+
+    /// Evaluates something for an estimate. What is wrong with a value is told when rows are looked for.
+    pub(crate) fn foresee<T>(&self, evaluate: impl FnOnce(&EvalEnv<'_>) -> T) -> T {
+        let diagnostics = &self.ctx.diagnostics;
+        let (mark, strict) = (diagnostics.mark(), diagnostics.strict_write.replace(false));
+        let value = evaluate(&self.fold_env());
+        diagnostics.strict_write.set(strict);
+        diagnostics.undo_to(mark);
+        value
+    }
 }

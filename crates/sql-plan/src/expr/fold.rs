@@ -32,6 +32,27 @@ const VOLATILE: &[&str] = &[
     "uuid_short",
 ];
 
+/// Functions that tell the time of the statement.
+const CLOCKS: &[&str] = &[
+    "now",
+    "current_timestamp",
+    "localtime",
+    "localtimestamp",
+    "utc_timestamp",
+    "curdate",
+    "current_date",
+    "utc_date",
+    "curtime",
+    "current_time",
+    "utc_time",
+    "unix_timestamp",
+];
+
+/// Does the function tell the time of the statement, or what the time is another one by?
+pub fn tells_time(def: &FuncDef) -> bool {
+    CLOCKS.contains(&def.name)
+}
+
 /// May the function give another value for the next row?
 pub fn is_volatile(def: &FuncDef) -> bool {
     !def.flags.has(FuncFlags::DETERMINISTIC) && VOLATILE.contains(&def.name)

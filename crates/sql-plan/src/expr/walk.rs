@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use esker_types::Value;
 
+use super::fold::{is_pure, is_volatile, tells_time};
 use super::{Expr, ExprKind, SubqueryForm};
 
 /// The direct operands of an expression's kind, by `iter` to look at or by `iter_mut, mut` to rewrite.
@@ -131,7 +132,30 @@ impl Expr {
             | ExprKind::Grouping(_)
             | ExprKind::Stored(_)
             | ExprKind::Subquery(_) => true,
-            ExprKind::Func(call) => !super::fold::is_pure(call.def),
+            ExprKind::Func(call) => !is_pure(call.def),
+            _ => false,
+        })
+    }
+
+    /// Can it be evaluated while the statement is planned, to estimate what it will find? It reads no row, does nothing
+    /// and waits for nobody: made of constants, the statement's time and user variables.
+    pub fn is_foreseeable(&self) -> bool {
+        !self.any(&mut |e| match &e.kind {
+            ExprKind::Func(call) => !is_pure(call.def) && !tells_time(call.def),
+            ExprKind::UserVar(_) => false,
+            ExprKind::Column(_)
+            | ExprKind::Outer { .. }
+            | ExprKind::Param(_)
+            | ExprKind::Assign(..)
+            | ExprKind::SeededRand(..)
+            | ExprKind::Kept(_)
+            | ExprKind::Aggregate(_)
+            | ExprKind::Window(_)
+            | ExprKind::Key(_)
+            | ExprKind::Grouping(_)
+            | ExprKind::Match(_)
+            | ExprKind::Stored(_)
+            | ExprKind::Subquery(_) => true,
             _ => false,
         })
     }
@@ -149,7 +173,7 @@ impl Expr {
             ExprKind::Stored(call) => call.is_volatile(),
             ExprKind::UserVar(_) | ExprKind::Grouping(_) => true,
             ExprKind::Subquery(q) => q.correlated,
-            ExprKind::Func(call) => super::fold::is_volatile(call.def),
+            ExprKind::Func(call) => is_volatile(call.def),
             _ => false,
         })
     }

@@ -385,11 +385,13 @@ fn plan_single(
     order: &mut Vec<OrderKey>,
 ) -> SqlResult<Option<(Node, f64)>> {
     let conds = joiner.filter.clone();
-    if let Some(path) = extreme_path(block, joiner, target, &conds) {
+    if let Some((path, conds)) = extreme_path(block, joiner, target, conds.clone()) {
+        joiner.filter = conds;
         joiner.pinned.insert(0, path);
         let mut node = joiner.plan()?.node;
         if let Node::Scan(scan) = &mut node {
             scan.first_only = true;
+            (scan.rows_in, scan.rows_out) = (1.0, 1.0);
         }
         return Ok(Some((node, 1.0)));
     }
@@ -422,13 +424,13 @@ fn plan_single(
     Ok(None)
 }
 
-/// `SELECT MIN(col)` or `MAX(col)` alone: the first row in the column's order.
+/// `SELECT MIN(col)` or `MAX(col)` alone: the first row in the column's order, and the conditions it is the first for.
 fn extreme_path(
     block: &Block,
     joiner: &Joiner<'_>,
     target: &Target<'_>,
-    conds: &[Expr],
-) -> Option<Path> {
+    mut conds: Vec<Expr>,
+) -> Option<(Path, Vec<Expr>)> {
     let group = block.group.as_ref().filter(|g| g.implicit)?;
     if !block.windows.calls.is_empty() {
         return None;
@@ -441,10 +443,6 @@ fn extreme_path(
     };
     let [arg] = &agg.args[..] else { return None };
     let slot = arg.as_column()?;
-    // The smallest value of a nullable column comes after its NULLs.
-    if arg.ty.nullable && !desc {
-        return None;
-    }
     // ENUM and SET compare by text in MIN and MAX, strings are equal in more ways than one.
     if arg.ty.is_string() || !(arg.ty.is_numeric() || arg.ty.is_temporal()) {
         return None;
@@ -463,13 +461,19 @@ fn extreme_path(
         expr: arg.clone(),
         desc,
     }];
+    let is_free = conds.is_empty();
+    // The smallest value of a nullable column comes after its NULLs.
+    if arg.ty.nullable && !desc {
+        conds.push(Expr::is_null(arg.clone(), true));
+    }
     let known = |e: &Expr| joiner.is_known(e, 0);
-    let best = target.best(joiner.env, conds, &known);
-    let mut paths = target.ordered_paths(joiner.env, &order, conds, &known);
+    let best = target.best(joiner.env, &conds, &known);
+    let mut paths = target.ordered_paths(joiner.env, &order, &conds, &known);
     // Reading in order ends at the first row that meets the conditions; without an access path for
     // them that may be far.
-    paths.retain(|p| conds.is_empty() || p.rows <= best.rows);
-    paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))
+    paths.retain(|p| is_free || p.rows <= best.rows);
+    let path = paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))?;
+    Some((path, conds))
 }
 
 /// Estimated rows of a block whose joins give `joined`.

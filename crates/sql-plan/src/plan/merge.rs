@@ -2,8 +2,8 @@
 //!
 //! A derived table (a view, a common table expression that is named once) whose query only joins, filters and computes
 //! is not filled first: its tables take its place in FROM, its WHERE joins the outer one, and its columns are replaced
-//! by what they stand for. Then the tables are joined in the best order of all, and read in parallel where the whole
-//! block may be.
+//! by what they stand for. Its ORDER BY becomes that of a query which reads nothing else and has none. Then the tables
+//! are joined in the best order of all, and read in parallel where the whole block may be.
 //!
 //! Neighbours: `block` asks before it plans; what is not merged may still be given conditions by `pushdown`.
 //! **Invariants**: a merged table gives the same rows as a filled one; slots of the outer block keep their numbers,
@@ -58,8 +58,17 @@ fn takes_others(block: &Block) -> bool {
             .any(|table| table.lateral || matches!(table.kind, TableKind::Json(_)))
 }
 
-/// Does the query nothing but joining, filtering and computing what it shows?
-fn is_plain(query: &BoundQuery) -> Option<&Block> {
+/// Do the block's rows come in the order of its only table, if that has one?
+fn keeps_order(block: &Block) -> bool {
+    block.tables.len() == 1
+        && block.group.is_none()
+        && block.having.is_none()
+        && !block.distinct
+        && block.order.is_empty()
+}
+
+/// Does the query nothing but joining, filtering and computing what it shows, and ordering it where that `may_order`?
+fn is_plain(query: &BoundQuery, may_order: bool) -> Option<&Block> {
     let Body::Block(block) = &query.body else {
         return None;
     };
@@ -71,7 +80,7 @@ fn is_plain(query: &BoundQuery) -> Option<&Block> {
         && block.group.is_none()
         && block.having.is_none()
         && !block.distinct
-        && block.order.is_empty()
+        && (may_order || block.order.is_empty())
         && block.limit.is_none()
         && !block.calc_found_rows;
     let are_read = |table: &ScopeTable| {
@@ -125,7 +134,7 @@ impl<'b> Merge<'b> {
         if table.told.unmerged {
             return None;
         }
-        let inner = is_plain(query)?;
+        let inner = is_plain(query, keeps_order(outer))?;
         let is_fixed = outer.join.as_ref().is_none_or(|join| is_fixed(join, at));
         let others = outer
             .tables
@@ -234,6 +243,12 @@ impl<'b> Merge<'b> {
             });
             keys.collect::<Vec<_>>()
         };
+        let mut order = keyed(&outer.order);
+        order.extend(self.inner.order.iter().cloned().map(|mut key| {
+            key.expr = self.moved(&key.expr);
+            key
+        }));
+        debug_assert!(self.inner.order.is_empty() || outer.order.is_empty());
         let group = outer.group.as_ref().map(|group| GroupBy {
             keys: group.keys.iter().map(replaced).collect(),
             aggs: group
@@ -268,7 +283,7 @@ impl<'b> Merge<'b> {
             output: outer.output.iter().map(replaced).collect(),
             distinct: outer.distinct,
             beside: outer.beside,
-            order: keyed(&outer.order),
+            order,
             limit: outer.limit.clone(),
             width: self.width,
             straight_join: false,

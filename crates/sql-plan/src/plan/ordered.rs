@@ -20,6 +20,8 @@ use crate::expr::Expr;
 
 /// Rows assumed wanted when LIMIT is not known yet.
 const UNKNOWN_LIMIT: f64 = 100.0;
+/// The least share of a path's rows that is thought to meet conditions.
+const LEAST_SHARE: f64 = 1e-6;
 /// By what factor an ordered join has to be cheaper: rows that are wanted may all come late.
 const GAIN: f64 = 2.0;
 
@@ -40,7 +42,9 @@ pub(super) fn ordered_path(
         .ordered_paths(joiner.env, order, conds, &known)
         .into_iter()
         .map(|path| {
-            let needed = wanted / share_kept(joiner, target, conds, &path);
+            // No more rows meet the conditions than the cheapest path reads.
+            let most = (chosen.rows / path.rows.max(1.0)).max(LEAST_SHARE);
+            let needed = wanted / share_kept(joiner, target, conds, &path).min(most);
             let part = (needed / path.rows.max(1.0)).min(1.0);
             (path.cost * part, path)
         })
@@ -72,7 +76,7 @@ pub(super) fn share_kept(
         AccessKind::Full => selective,
         _ => selective.max(0.1).sqrt(),
     };
-    kept.max(1e-6)
+    kept.max(LEAST_SHARE)
 }
 
 /// Joins that read a table in the order that LIMIT wants the first rows of, if that is cheaper than sorting what
@@ -103,7 +107,9 @@ pub(super) fn ordered_join(
         let led = joiner.plan_led_by(nth)?;
         joiner.pinned.remove(&nth);
         let Some(led) = led else { continue };
-        let cost = led.cost * (wanted / led.rows.max(1.0)).min(1.0);
+        // Both give the same rows; the fewer are by what indexes say of the conditions.
+        let rows = led.rows.min(sorting.rows).max(1.0);
+        let cost = led.cost * (wanted / rows).min(1.0);
         if cost < most && comes_ordered(joiner, &led.node, order) {
             most = cost;
             best = Some(led);

@@ -117,7 +117,12 @@ impl RangeSpec {
 
     /// Are all compared values constants?
     pub(crate) fn is_constant(&self) -> bool {
-        self.pred.is_constant()
+        self.pred.all_values(&|value| value.as_const().is_some())
+    }
+
+    /// Can all compared values be evaluated while the statement is planned?
+    pub(crate) fn is_foreseeable(&self) -> bool {
+        self.pred.all_values(&Expr::is_foreseeable)
     }
 
     /// How many tests of key parts, and members of lists, it has.
@@ -217,14 +222,15 @@ impl Pred {
         }
     }
 
-    fn is_constant(&self) -> bool {
+    /// Are all compared values such as `is` says?
+    fn all_values(&self, is: &dyn Fn(&Expr) -> bool) -> bool {
         match self {
             Pred::Any | Pred::None => true,
-            Pred::And(preds) | Pred::Or(preds) => preds.iter().all(Pred::is_constant),
+            Pred::And(preds) | Pred::Or(preds) => preds.iter().all(|pred| pred.all_values(is)),
             Pred::Part(_, test) => match test {
                 PartTest::Null | PartTest::NotNull => true,
-                PartTest::Cmp(_, e, _) | PartTest::Like(e, _) => e.as_const().is_some(),
-                PartTest::In(members) => members.iter().all(|(e, _)| e.as_const().is_some()),
+                PartTest::Cmp(_, e, _) | PartTest::Like(e, _) => is(e),
+                PartTest::In(members) => members.iter().all(|(e, _)| is(e)),
             },
         }
     }

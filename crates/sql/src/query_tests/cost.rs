@@ -244,3 +244,78 @@ fn a_filtered_table_without_a_tie_makes_no_rows_fewer() {
     let is_tied = at("kinds") > Some(0) || at("few") == Some(1);
     assert!(is_tied, "{lines:?}");
 }
+
+#[test]
+fn few_rows_of_a_key_are_sorted_and_not_looked_for_in_their_order() {
+    let rig = tables();
+    let key = "SELECT id, v + 1 FROM big WHERE g = 3 AND v >= 0 ORDER BY id DESC LIMIT 1";
+    let lines = rig.explain(key);
+    assert!(lines[0].starts_with("big ref g"), "{lines:?}");
+    let latest =
+        "SELECT (SELECT v + 0 FROM big WHERE big.g = few.g ORDER BY id DESC LIMIT 1) FROM few";
+    let lines = rig.explain(latest);
+    assert!(lines[1].starts_with("big ref g"), "{lines:?}");
+    // What is true for most rows is soon found in their order.
+    let most =
+        rig.explain("SELECT id, v + 1 FROM big WHERE g >= 10 AND v >= 0 ORDER BY id DESC LIMIT 1");
+    assert!(most[0].starts_with("big index PRIMARY"), "{most:?}");
+}
+
+#[test]
+fn bounds_that_are_known_when_a_statement_runs_are_known_to_be_narrow() {
+    let rig = tables();
+    for narrow in [
+        "d > CURDATE() + INTERVAL 500 YEAR",
+        "d < NOW() - INTERVAL 1000 YEAR",
+        "d BETWEEN DATE(NOW()) + INTERVAL 500 YEAR AND DATE(NOW()) + INTERVAL 501 YEAR",
+    ] {
+        let lines = rig.explain(&format!("SELECT v FROM big WHERE {narrow}"));
+        assert!(lines[0].starts_with("big range d"), "{narrow}: {lines:?}");
+    }
+    for wide in [
+        "d < CURDATE() + INTERVAL 500 YEAR",
+        "d < SYSDATE()",
+        "d > RAND()",
+    ] {
+        let lines = rig.explain(&format!("SELECT v FROM big WHERE {wide}"));
+        assert!(lines[0].starts_with("big ALL"), "{wide}: {lines:?}");
+    }
+}
+
+#[test]
+fn the_least_value_that_is_not_null_is_at_the_end_of_its_index() {
+    let mut rig = tables();
+    rig.bench
+        .ok("CREATE TABLE n (id INT PRIMARY KEY, a INT, d DATE, KEY (a), KEY (d DESC))");
+    rig.bench
+        .ok("INSERT INTO n SELECT id, IF(id % 3 = 0, NULL, v), IF(id % 3 = 0, NULL, d) FROM big WHERE id < 1000");
+    let cost = |sql: &str| rig.plan(sql, &[]).expect(sql).cost_rows;
+    for sql in [
+        "SELECT MIN(a) FROM n",
+        "SELECT MIN(a) FROM n WHERE a > 5",
+        "SELECT MIN(d) FROM n",
+        "SELECT MIN(d), MAX(d) FROM n",
+    ] {
+        assert!(cost(sql) < 10.0, "{sql}: {}", cost(sql));
+    }
+    assert_eq!(
+        rig.rows("SELECT MIN(a), MIN(d), MAX(d) FROM n"),
+        rig.rows("SELECT MIN(a + 0), MIN(d + INTERVAL 0 DAY), MAX(d + INTERVAL 0 DAY) FROM n")
+    );
+    assert_eq!(rig.value("SELECT MIN(a) FROM n WHERE a > 5"), "6");
+    rig.bench.ok("UPDATE n SET a = NULL");
+    assert_eq!(rig.value("SELECT MIN(a) FROM n"), "NULL");
+    assert_eq!(rig.value("SELECT MIN(a) FROM n WHERE a IS NULL"), "NULL");
+}
+
+#[test]
+fn a_derived_table_hands_its_order_on() {
+    let rig = tables();
+    let sql = "SELECT id FROM (SELECT * FROM big ORDER BY d DESC) x LIMIT 3";
+    assert!(rig.plan(sql, &[]).expect(sql).cost_rows < 10_000.0);
+    let lines = rig.explain(sql);
+    assert!(lines[0].starts_with("big index d"), "{lines:?}");
+    assert_eq!(rig.rows(sql), ["5999", "5998", "5997"]);
+    let reversed = "SELECT id FROM (SELECT * FROM big ORDER BY d DESC) x ORDER BY d LIMIT 1";
+    assert_eq!(rig.value(reversed), "0");
+}

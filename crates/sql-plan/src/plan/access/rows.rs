@@ -13,7 +13,7 @@ use super::super::ranges::{RangeSpec, encode_operands};
 use super::super::{AccessKind, KeyOperand, cost, estimate, stats};
 use super::{Path, Target};
 use crate::bind::BindEnv;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{EvalEnv, Expr, ExprKind};
 
 impl Target<'_> {
     /// Rows in the ranges, from their bounds where those are numbers, else by the conditions' form.
@@ -25,19 +25,18 @@ impl Target<'_> {
         conds: &[Expr],
     ) -> f64 {
         let index = &self.def.indexes[nth];
-        let fold_env = env.fold_env();
         let independent = conds.iter().all(|c| {
             !c.any(&mut |e| matches!(e.kind, ExprKind::Outer { .. } | ExprKind::Subquery(_)))
         });
         // Values of rows read before are unknown here: then the row is too short to build from.
-        let constant = independent && spec.is_constant();
+        let constant = independent && spec.is_foreseeable();
         let remembered = self.counted_ranges.filter(|_| constant);
         let remembered = remembered.map(|(counted, t)| (counted, (t, nth, spec.tests())));
         if let Some(rows) = remembered.and_then(|(counted, key)| counted.get(key)) {
             return rows;
         }
         let Ok(ranges) = (if constant {
-            spec.build(&index.codec, &[], &fold_env)
+            env.foresee(|eval_env| spec.build(&index.codec, &[], eval_env))
         } else {
             Ok(vec![KeyRange::ALL])
         }) else {
@@ -88,10 +87,10 @@ impl Target<'_> {
     ) -> f64 {
         let codec = &self.def.indexes[nth].codec;
         let mut key = Vec::new();
-        let constant = operands.iter().all(|o| o.expr.as_const().is_some());
-        if constant
-            && let Ok(true) = encode_operands(codec, operands, &[], &env.fold_env(), &mut key)
-        {
+        let constant = operands.iter().all(|o| o.expr.is_foreseeable());
+        let mut encode =
+            |eval_env: &EvalEnv<'_>| encode_operands(codec, operands, &[], eval_env, &mut key);
+        if constant && let Ok(true) = env.foresee(&mut encode) {
             return self.one_range_rows(nth, &KeyRange::prefix(key));
         }
         let is_outer = |e: &Expr| matches!(e.kind, ExprKind::Outer { .. });
@@ -199,7 +198,11 @@ impl Target<'_> {
         };
         let plain = matches!(
             cond.kind,
-            ExprKind::Cmp(_) | ExprKind::Between(_) | ExprKind::InList(_) | ExprKind::Is { .. }
+            ExprKind::Cmp(_)
+                | ExprKind::Between(_)
+                | ExprKind::InList(_)
+                | ExprKind::Is { .. }
+                | ExprKind::Like(_)
         );
         plain && self.is_told(&self.def.indexes[path.access.index].parts[..parts], cond)
     }
