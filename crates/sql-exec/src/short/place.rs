@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::{Operand, RangeSpec};
 use esker_sql_catalog::catalog::IndexDef;
 use esker_sql_catalog::codec::KeyRange;
-use esker_sql_plan::plan::{Edge, locate_number};
+use esker_sql_plan::plan::{Edge, locate_plain};
 
 pub(super) fn value<'a>(operand: &'a Operand, params: &'a [Value]) -> Option<ValueRef<'a>> {
     match operand {
@@ -59,12 +59,14 @@ impl Placed<'_> {
 }
 
 /// The place of a value, if it is known exactly.
-fn place<'a>(v: ValueRef<'a>, ty: &SqlType) -> Option<Place<'a>> {
-    if let ValueRef::Str(text) = v {
-        let fits = ty.is_string() && !lacks(ty.collation.charset(), text);
+fn place<'a>(v: ValueRef<'a>, ty: &SqlType, zone: &TimeZone) -> Option<Place<'a>> {
+    if let ValueRef::Str(text) = v
+        && ty.is_string()
+    {
+        let fits = !lacks(ty.collation.charset(), text);
         return fits.then_some(Place::At(Placed::Given(v)));
     }
-    Some(match locate_number(v, ty)? {
+    Some(match locate_plain(v, ty, zone)? {
         Edge::At(v) => Place::At(Placed::Made(v)),
         Edge::JustAfter(v) => Place::JustAfter(Placed::Made(v)),
         Edge::BeforeAll => Place::BeforeAll,
@@ -121,7 +123,7 @@ pub(super) fn range(
     zone: &TimeZone,
 ) -> SqlResult<Option<Keys>> {
     let parts = index.codec.parts();
-    let place_in = |nth: usize, operand| place(value(operand, params)?, &parts[nth].ty);
+    let place_in = |nth: usize, operand| place(value(operand, params)?, &parts[nth].ty, zone);
     let mut equal: SmallVec<[Placed<'_>; 4]> = SmallVec::new();
     for (nth, operand) in spec.equal.iter().enumerate() {
         match place_in(nth, operand) {
@@ -173,7 +175,7 @@ pub(super) fn full_key(
     key.clear();
     for (nth, operand) in spec.equal.iter().enumerate() {
         let ty = &index.codec.parts()[nth].ty;
-        match value(operand, params).and_then(|v| place(v, ty)) {
+        match value(operand, params).and_then(|v| place(v, ty, zone)) {
             Some(Place::At(v)) => index.codec.encode_part(nth, v.as_ref(), zone, key)?,
             Some(_) => {
                 key.clear();

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use esker_types::cmp::CmpKind;
 use esker_types::collation::Collation;
-use esker_types::sqltype::NOT_FIXED_DECIMALS;
 use esker_types::temporal::DateFlags;
 use esker_types::temporal::calendar::days_in_month;
 use esker_types::{
@@ -49,11 +48,12 @@ const DOUBLE_DIGITS: u32 = 15;
 
 /// May a comparison of the column with this expression, made in `kind`, use the column's order?
 pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
+    let is_null = value.ty.kind == TypeKind::Null;
     match (&column.kind, kind) {
         (TypeKind::Null | TypeKind::Json, _) | (_, CmpKind::Json) => false,
         // Their labels are told apart by the column's collation.
         (TypeKind::Enum(_) | TypeKind::Set(_), CmpKind::Str(collation)) => {
-            value.ty.is_string() && collation == column.collation
+            is_null || value.ty.is_string() && collation == column.collation
         }
         // As numbers their values are those of the labels, which is their order.
         (
@@ -61,10 +61,9 @@ pub(crate) fn usable(column: &SqlType, value: &Expr, kind: CmpKind) -> bool {
             CmpKind::Int | CmpKind::Decimal | CmpKind::Double,
         ) => value.ty.is_numeric(),
         (_, CmpKind::Str(collation)) => {
-            column.is_string()
-                && value.ty.is_string()
-                && collation == column.collation
-                && collation.same_bytes(value.ty.collation)
+            let collates =
+                collation == column.collation && collation.same_bytes(value.ty.collation);
+            column.is_string() && (is_null || value.ty.is_string() && collates)
         }
         (_, CmpKind::Time) => column.kind == TypeKind::Time,
         (_, CmpKind::DateTime) => {
@@ -230,7 +229,7 @@ fn integer_value(v: i128, column: &SqlType) -> Value {
 }
 
 /// Where a number lies among integers: at this one (`exact`), or after it and before the next.
-fn integer_edge(floor: i128, exact: bool, column: &SqlType) -> Edge {
+pub(super) fn integer_edge(floor: i128, exact: bool, column: &SqlType) -> Edge {
     let (min, max) = integer_limits(column);
     match exact {
         _ if floor < min => Edge::BeforeAll,
@@ -240,43 +239,8 @@ fn integer_edge(floor: i128, exact: bool, column: &SqlType) -> Edge {
     }
 }
 
-/// The place of a number in a column of numbers, without an expression around them. `None` where they are compared
-/// in a domain that may not tell exactly, and for other columns.
-pub fn locate_number(value: ValueRef<'_>, column: &SqlType) -> Option<Edge> {
-    let double = match value {
-        ValueRef::Int(v) => v as f64,
-        ValueRef::UInt(v) => v as f64,
-        ValueRef::Decimal(d) => d.to_f64(),
-        ValueRef::Double(v) => v,
-        _ => return None,
-    };
-    let integer = match value {
-        ValueRef::Int(v) => Some((i128::from(v), true)),
-        ValueRef::UInt(v) => Some((i128::from(v), true)),
-        ValueRef::Decimal(d) => floor_decimal(&d),
-        _ => None,
-    };
-    match &column.kind {
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt => integer.map(|(floor, exact)| integer_edge(floor, exact, column)),
-        TypeKind::Decimal => match value {
-            ValueRef::Decimal(d) => Some(decimal_edge(&d, column)),
-            ValueRef::Double(_) => None,
-            _ => integer.map(|(v, _)| decimal_edge(&Decimal::from_i128(v, 0), column)),
-        },
-        // What a FLOAT(M,D) is equal to, the condition around it decides.
-        TypeKind::Float if column.decimals < NOT_FIXED_DECIMALS => None,
-        TypeKind::Float => Some(in_floats(double)),
-        TypeKind::Double if !double.is_nan() => Some(Edge::At(Value::Double(double))),
-        _ => None,
-    }
-}
-
 /// Largest integer not above a decimal, and whether it is the decimal.
-fn floor_decimal(d: &Decimal) -> Option<(i128, bool)> {
+pub(super) fn floor_decimal(d: &Decimal) -> Option<(i128, bool)> {
     let floor = d.floor().ok()?;
     let unscaled = floor.round(0).ok()?.unscaled_i128()?;
     Some((unscaled, floor == *d))
@@ -312,7 +276,7 @@ fn in_decimals(
 }
 
 /// Where an exact number lies among the values of a DECIMAL column.
-fn decimal_edge(d: &Decimal, column: &SqlType) -> Edge {
+pub(super) fn decimal_edge(d: &Decimal, column: &SqlType) -> Edge {
     let Some(floor) = floor_to(d, column.decimals) else {
         return Edge::Anywhere;
     };
@@ -430,7 +394,7 @@ fn in_sets(text: &[u8], labels: &[Arc<str>], collation: Collation) -> Edge {
 }
 
 /// Where a double lies among the values of a FLOAT column, which are doubles, too, when compared.
-fn in_floats(v: f64) -> Edge {
+pub(super) fn in_floats(v: f64) -> Edge {
     if v.is_nan() {
         return Edge::Anywhere;
     }
@@ -455,27 +419,32 @@ fn in_moments(ctx: &EvalCtx<'_>, value: &Value, column: &SqlType) -> SqlResult<E
         // What is no date compares as zero.
         other => cast::to_datetime(ctx, ValueRef::from(other), flags)?.unwrap_or_default(),
     };
-    if column.kind == TypeKind::Date {
-        let date = datetime.date();
-        let value = Value::Date(date);
-        return Ok(match date.at_midnight() == datetime {
-            true => Edge::At(value),
-            false => Edge::JustAfter(value),
-        });
-    }
     if column.kind == TypeKind::Timestamp
         && let Some(edge) = beside_timestamps(ctx, datetime)
     {
         return Ok(edge);
     }
+    Ok(moment_edge(datetime, column))
+}
+
+/// Where a moment lies among the values of a DATE, DATETIME or TIMESTAMP column; of the last, one that it can hold.
+pub(super) fn moment_edge(datetime: DateTime, column: &SqlType) -> Edge {
+    if column.kind == TypeKind::Date {
+        let date = datetime.date();
+        let value = Value::Date(date);
+        return match date.at_midnight() == datetime {
+            true => Edge::At(value),
+            false => Edge::JustAfter(value),
+        };
+    }
     let unit = fraction_unit(column.decimals);
     let rest = i64::from(datetime.microsecond()) % unit;
     if rest == 0 {
-        return Ok(Edge::At(Value::DateTime(datetime)));
+        return Edge::At(Value::DateTime(datetime));
     }
     // The column cannot hold the digits: the datetime before is made by cutting them.
     let cut = datetime.with_microsecond(datetime.microsecond() - rest as u32);
-    Ok(Edge::JustAfter(Value::DateTime(cut)))
+    Edge::JustAfter(Value::DateTime(cut))
 }
 
 /// Where a datetime that no TIMESTAMP holds lies among them: before 1970, after 2038, or a day that is none. Keys are

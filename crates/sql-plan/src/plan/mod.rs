@@ -3,7 +3,7 @@
 //! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay),
 //! `apart` (subqueries taken out of their row), `semi_join` (those of WHERE as joins), `looked_up` (EXISTS by a hash
 //! table), `conds` (splitting and placing conditions), `equalities` and `implied_ranges` (their transitive closure),
-//! `edge`, `ranges`, `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and `estimate` (selectivity,
+//! `edge`, `edge_plain`, `ranges`, `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and `estimate` (selectivity,
 //! cardinality), `cost` (the cost model), `effort` (what a finished plan costs), `access` (access paths), `join_units`,
 //! `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `join_scan` (the tables of a join),
 //! `anti_join` (outer joins that want no match), `ordered` (ORDER BY by an index), `grouped` (streaming aggregation),
@@ -26,6 +26,7 @@ mod column_ranges;
 mod conds;
 mod cost;
 pub(crate) mod edge;
+mod edge_plain;
 mod effort;
 mod equalities;
 mod estimate;
@@ -76,7 +77,8 @@ use crate::expr::{CmpOp, Expr, ExprKind, Match, SubqueryForm};
 
 pub use block::plan_bound;
 pub use conds::is_cheap;
-pub use edge::{Edge, locate_number};
+pub use edge::Edge;
+pub use edge_plain::locate_plain;
 pub use effort::{rows_looked_at, rows_out};
 pub use stats::{fixed_bytes, table_rows, tree_entries};
 pub use strategy::{ParallelBuild, SplitPoint, Strategy};
