@@ -633,6 +633,10 @@ fn slow_statements_and_all_statements_are_logged() {
     c.run("SET GLOBAL general_log = ON");
     c.run("SELECT 'logged'");
     c.run("CREATE USER u IDENTIFIED BY 'a secret'");
+    // effect: sql_log_off
+    c.run("SET sql_log_off = ON");
+    c.run("SELECT 'not logged, either'");
+    c.run("SET sql_log_off = OFF");
     c.run("SET GLOBAL general_log = OFF");
     c.run("SELECT 'not logged'");
     let general = file("general.log");

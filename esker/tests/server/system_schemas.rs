@@ -459,6 +459,17 @@ fn persisted_variables_outlive_a_restart() {
         ),
         ["PERSISTED|root|1"]
     );
+    // effect: persisted_globals_load
+    server.stop();
+    server.set_args(&[
+        "--skip-ssl",
+        "--persisted-globals-load=OFF",
+        "--max-connections=51",
+    ]);
+    server.restart();
+    let mut c = server.connect();
+    assert_eq!(c.lines(values), ["51|0|33554432"]);
+    assert_eq!(c.lines(kept), all);
     c.run("RESET PERSIST max_connections; RESET PERSIST IF EXISTS nothing");
     assert_eq!(c.lines(kept).len(), 2);
     c.run("RESET PERSIST");

@@ -43,12 +43,21 @@ use crate::statements::Digests;
 const FORCE_RECOVERY: &str = "esker_force_recovery";
 const POINT_IN_TIME: &str = "POINT-IN-TIME";
 
+/// Do settings of the start leave `persisted_globals_load` on?
+fn loads_persisted(settings: &[Setting]) -> SqlResult<bool> {
+    let asked = Globals::default();
+    asked.apply(settings)?;
+    Ok(asked.named("persisted_globals_load").is_on())
+}
+
 /// A database whose log is being replayed: the manifest is loaded, the directory is ours, and the log takes new
 /// records, but nobody knows yet what was committed last.
 pub struct Starting {
     config: InstanceConfig,
     globals: Globals,
     persisted: Persisted,
+    /// Are the values that SET PERSIST has kept in force?
+    loads_persisted: bool,
     engine: Engine,
     /// Options that are lists.
     lists: Vec<(&'static str, String)>,
@@ -64,7 +73,10 @@ impl Starting {
         describe(&globals, &config);
         let persisted = Persisted::load(&config.env, &config.data_dir)?;
         let mut settings = config.settings.clone();
-        settings.extend(persisted.settings());
+        let loads_persisted = loads_persisted(&settings)?;
+        if loads_persisted {
+            settings.extend(persisted.settings());
+        }
         let notes = globals.apply(&settings)?;
         note(&notes);
         adopt_names(&globals, settings.iter().map(|s| s.name.as_str()));
@@ -92,6 +104,7 @@ impl Starting {
             config,
             globals,
             persisted,
+            loads_persisted,
             engine,
             lists: notes.lists,
         })
@@ -115,7 +128,7 @@ impl Starting {
     /// Does one of the variables have a value that SET PERSIST has kept?
     pub fn keeps_any(&self, names: &[&str]) -> bool {
         let kept = self.persisted.all();
-        names.iter().any(|name| kept.contains_key(*name))
+        self.loads_persisted && names.iter().any(|name| kept.contains_key(*name))
     }
 
     /// The text of a global variable; empty where it is NULL.
@@ -132,6 +145,7 @@ impl Starting {
             config,
             globals,
             persisted,
+            loads_persisted: _,
             engine,
             lists,
         } = self;

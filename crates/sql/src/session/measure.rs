@@ -102,7 +102,7 @@ impl Session {
     pub(super) fn log_command(&self, now: i64, command: &str, text: &[u8]) {
         let instance = &self.context.instance;
         let log = &instance.query_logs.general;
-        if log.is_on() {
+        if log.is_on() && !self.values.named("sql_log_off").is_on() {
             let text = String::from_utf8_lossy(text);
             let entry = GeneralEntry {
                 begun: now,
