@@ -10,6 +10,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use esker_sql_catalog::catalog::note_sorted;
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::OrderKey;
 use esker_sql_plan::expr::rowkey;
@@ -210,6 +211,8 @@ impl Sorter {
 
     /// Ends the input: the rows in order.
     pub fn finish(&mut self, env: &ExecEnv<'_>) -> ExecResult<SortedRows> {
+        let limit = self.limit.map_or(u64::MAX, |limit| limit as u64);
+        note_sorted(self.arrivals.min(limit));
         if self.runs.is_some()
             && let Some((temp, budget)) = Budget::Sort.on_disk(env)
         {

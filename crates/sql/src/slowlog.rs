@@ -33,14 +33,14 @@ const EXTRA: [(&str, Option<Counter>); 15] = [
     ("Read_rnd", None),
     ("Read_rnd_next", Some(Counter::HandlerReadRndNext)),
     ("Sort_merge_passes", Some(Counter::SortMergePasses)),
-    ("Sort_range_count", None),
-    ("Sort_rows", None),
-    ("Sort_scan_count", None),
+    ("Sort_range_count", Some(Counter::SortRange)),
+    ("Sort_rows", Some(Counter::SortRows)),
+    ("Sort_scan_count", Some(Counter::SortScan)),
     (
         "Created_tmp_disk_tables",
         Some(Counter::CreatedTmpDiskTables),
     ),
-    ("Created_tmp_tables", None),
+    ("Created_tmp_tables", Some(Counter::CreatedTmpTables)),
 ];
 /// Where in it is what was sent.
 const SENT: usize = 1;

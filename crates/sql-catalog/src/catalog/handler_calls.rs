@@ -1,5 +1,5 @@
 //! Calls of MySQL's storage engine interface that reads and changes of rows stand for, `Handler_read_key` and its kin,
-//! and the rows that were examined.
+//! and the rows that were examined and sorted.
 //!
 //! Neighbours: `access_counts` counts rows by table and tells this module of them; a session takes what its step has
 //! made. MySQL makes a call for each row; here a scan tells once, when it ends or turns elsewhere.
@@ -44,11 +44,14 @@ pub struct Accesses {
     pub calls: HandlerCalls,
     /// Rows that were read: those of calls that found one.
     pub examined: u64,
+    /// Rows that were sorted.
+    pub sorted: u64,
 }
 
 thread_local! {
     static MADE: [Cell<u64>; KINDS] = const { [const { Cell::new(0) }; KINDS] };
     static EXAMINED: Cell<u64> = const { Cell::new(0) };
+    static SORTED: Cell<u64> = const { Cell::new(0) };
     static ANY: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -66,6 +69,13 @@ pub fn note_examined(rows: u64) {
     ANY.set(true);
 }
 
+/// So many rows more were sorted.
+#[inline]
+pub fn note_sorted(rows: u64) {
+    SORTED.set(SORTED.get() + rows);
+    ANY.set(true);
+}
+
 /// What was read and changed since it was taken last; `None` if nothing was.
 #[inline]
 pub fn take_accesses() -> Option<Accesses> {
@@ -73,6 +83,7 @@ pub fn take_accesses() -> Option<Accesses> {
     ANY.replace(false).then(|| Accesses {
         calls: MADE.with(take),
         examined: EXAMINED.take(),
+        sorted: SORTED.take(),
     })
 }
 

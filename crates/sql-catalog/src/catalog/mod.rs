@@ -65,8 +65,8 @@ pub use def::{
 pub use event::{Due, EventDef, EventRuntime, Schedule, event_key, moment_in};
 pub use foreign::{ForeignKeyDef, KeyIndex, ReferentialAction, Referrer, find_key_index};
 pub use handler_calls::{
-    Accesses, HandlerCall, HandlerCalls, Walk, Walked, note_call, note_examined, note_walk,
-    take_accesses,
+    Accesses, HandlerCall, HandlerCalls, Walk, Walked, note_call, note_examined, note_sorted,
+    note_walk, take_accesses,
 };
 pub use histogram::{About, Bucket, Collector, Histogram, MAX_BUCKETS, USUAL_BUCKETS, Wanted};
 pub use interval::EventInterval;

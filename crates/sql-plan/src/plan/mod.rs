@@ -1,18 +1,18 @@
 //! The planner: a cost-based optimizer from bound blocks to operators, and EXPLAIN.
 //!
-//! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay),
-//! `apart` (subqueries taken out of their row), `semi_join` (those of WHERE as joins), `looked_up` (EXISTS by a hash
-//! table), `conds` (splitting and placing conditions), `equalities` and `implied_ranges` (their transitive closure),
-//! `edge`, `edge_plain`, `ranges`, `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and `estimate` (selectivity,
-//! cardinality), `cost` (the cost model), `effort` (what a finished plan costs), `access` (access paths), `join_units`,
-//! `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration), `join_scan` (the tables of a join),
-//! `anti_join` (outer joins that want no match), `ordered` (ORDER BY by an index), `grouped` (streaming aggregation),
-//! `loose` (loose index scan), `extremes` (MIN and MAX from an index), `group_keys` (functional dependencies in GROUP
-//! BY), `window` (shared sorts), `needed` (projection pushdown), `block` (a whole block), `strategy` (serial or
-//! parallel), `explain`, `profile` (what operators did, for EXPLAIN ANALYZE), `column_ranges` (what a scan says of
-//! columns), `trace` (what was considered, for OPTIMIZER_TRACE), `keyed` (plans that are good for other values, too).
-//! Statements that need no planning at all are `esker_sql_exec::short`'s.
-//! Neighbours: `bind` below in the flow, `exec` runs the plans.
+//! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that
+//! stay), `apart` (subqueries taken out of their row), `semi_join` (those of WHERE as joins), `looked_up` (EXISTS by a
+//! hash table), `conds` (splitting and placing conditions), `equalities` and `implied_ranges` (their transitive
+//! closure), `edge`, `edge_plain`, `ranges`, `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and
+//! `estimate` (selectivity, cardinality), `cost` (the cost model), `effort` (what a finished plan costs), `access`
+//! (access paths), `join_units`, `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration),
+//! `join_scan` (the tables of a join), `anti_join` (outer joins that want no match), `ordered` (ORDER BY by an index),
+//! `grouped` (streaming aggregation), `loose` (loose index scan), `extremes` (MIN and MAX from an index), `group_keys`
+//! (functional dependencies in GROUP BY), `window` (shared sorts), `needed` (projection pushdown), `block` (a whole
+//! block), `strategy` (serial or parallel), `explain`, `profile` (what operators did, for EXPLAIN ANALYZE),
+//! `column_ranges` (what a scan says of columns), `counted` (what status variables count), `trace` (what was
+//! considered, for OPTIMIZER_TRACE), `keyed` (plans that are good for other values, too). Statements that need no
+//! planning at all are `esker_sql_exec::short`'s. Neighbours: `bind` below in the flow, `exec` runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
 //! every condition of a block is evaluated at the first operator where its columns are there, also
@@ -25,6 +25,7 @@ mod block;
 mod column_ranges;
 mod conds;
 mod cost;
+mod counted;
 pub(crate) mod edge;
 mod edge_plain;
 mod effort;
@@ -77,6 +78,7 @@ use crate::expr::{CmpOp, Expr, ExprKind, Match, SubqueryForm};
 
 pub use block::plan_bound;
 pub use conds::is_cheap;
+pub use counted::Counted;
 pub use edge::Edge;
 pub use edge_plain::locate_plain;
 pub use effort::{rows_looked_at, rows_out};
@@ -121,7 +123,8 @@ impl QueryPlan {
         matches!(&self.root, Root::Block(block) if joins(&block.source))
     }
 
-    /// Is a stored table of the outermost block read from one end to the other (SERVER_QUERY_NO_INDEX_USED)?
+    /// Is a stored table of the outermost block read from one end to the other, and not through an index
+    /// (SERVER_QUERY_NO_INDEX_USED)?
     pub fn scans_a_table(&self) -> bool {
         fn scans(node: &Node) -> bool {
             match node {
@@ -130,7 +133,8 @@ impl QueryPlan {
                 Node::Join(join) => scans(&join.left) || scans(&join.right),
                 Node::Scan(scan) => matches!(
                     &scan.source,
-                    Source::Base { access, .. } if matches!(access.kind, AccessKind::Full)
+                    Source::Base { access, .. }
+                        if matches!(access.kind, AccessKind::Full) && !access.is_index_scan()
                 ),
             }
         }
@@ -560,6 +564,11 @@ impl Access {
             AccessKind::Union(union) => union.members.iter().map(|m| m.index).collect(),
             _ => vec![self.index],
         }
+    }
+
+    /// Is an index read from one end to the other, for its order or instead of the rows?
+    fn is_index_scan(&self) -> bool {
+        self.index > 0 || self.for_order
     }
 }
 

@@ -1,12 +1,13 @@
 //! Counters of an instance, behind SHOW STATUS.
 //!
-//! Neighbours: the server and sessions count; `infoschema` shows. **Invariant**: no counter goes down but that of
-//! prepared statements, which is bounded by max_prepared_stmt_count.
+//! Neighbours: the server and sessions count; `show` shows. **Invariant**: no counter goes down but that of prepared
+//! statements, which is bounded by max_prepared_stmt_count, and what FLUSH STATUS begins anew.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use esker_types::{SqlError, SqlResult};
+use parking_lot::Mutex;
 
 use super::Instance;
 use crate::throttle::Pauses;
@@ -18,8 +19,8 @@ pub struct Counters {
     pub aborted_connects: AtomicU64,
     /// Sessions ever opened.
     pub connections: AtomicU64,
-    /// Most sessions at one time.
-    pub max_used_connections: AtomicU64,
+    /// Since the start, or FLUSH STATUS.
+    since_flush: Mutex<SinceFlush>,
     /// Sessions that ended without COM_QUIT.
     pub aborted_clients: AtomicU64,
     /// Connections refused because there were too many.
@@ -68,13 +69,42 @@ impl WaitTimes {
     }
 }
 
+/// What FLUSH STATUS begins anew.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SinceFlush {
+    /// When it was; `None`: not since the start.
+    pub flushed_micros: Option<i64>,
+    /// Most sessions at one time.
+    pub most_sessions: u64,
+    /// When there were so many for the first time.
+    pub most_micros: i64,
+}
+
 impl Instance {
     pub(crate) fn count_connection(&self) {
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
-        let now = self.registry.clients() as u64;
-        self.counters
-            .max_used_connections
-            .fetch_max(now, Ordering::Relaxed);
+        let sessions = self.registry.clients() as u64;
+        let mut since = self.counters.since_flush.lock();
+        if sessions > since.most_sessions {
+            since.most_sessions = sessions;
+            since.most_micros = self.now_micros();
+        }
+    }
+
+    /// What was counted since the last FLUSH STATUS.
+    pub(crate) fn since_flush(&self) -> SinceFlush {
+        *self.counters.since_flush.lock()
+    }
+
+    /// FLUSH STATUS.
+    pub(crate) fn flush_status(&self) {
+        let now = self.now_micros();
+        *self.counters.since_flush.lock() = SinceFlush {
+            flushed_micros: Some(now),
+            most_sessions: self.registry.clients() as u64,
+            most_micros: now,
+        };
+        self.binlog.flush_status();
     }
 
     /// A login failed.

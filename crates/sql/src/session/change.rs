@@ -37,6 +37,8 @@ use crate::dml::{self, Compiled, DmlDone, DmlEnv};
 
 /// Rows that a change may look at on a shared worker.
 const INLINE_ROWS: f64 = 1000.0;
+/// What a SELECT by key costs: about a row.
+const COST_BY_KEY: f64 = 1.0;
 
 /// A plan that was kept may be void when its tables are locked; one that was just made, with the tables
 /// locked for reading, cannot be.
@@ -228,6 +230,7 @@ impl Session {
         Ok(match is_short {
             true => {
                 self.count(Counter::EskerSelectByKey, 1);
+                self.context.process.note_cost(COST_BY_KEY);
                 Some(Done::ShortRows(plan.clone()))
             }
             false => self.take_general(GeneralPath::Values),
@@ -378,6 +381,8 @@ impl Session {
         self.context
             .process
             .show_plan(RunningPlan::Change(compiled.clone()));
+        let query = compiled.query();
+        self.no_index_used = query.is_some_and(|query| query.scans_a_table());
         if !self.lock_targets(compiled.targets(), keys, version)? {
             return Ok(None);
         }

@@ -73,7 +73,7 @@ impl Session {
             FlushWhat::Status => {
                 let registry = &self.context.instance.registry;
                 registry.flush_counts(&self.context.process);
-                self.context.instance.binlog.flush_status();
+                self.context.instance.flush_status();
             }
             FlushWhat::Hosts => {
                 let counters = &self.context.instance.counters;

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -97,6 +97,8 @@ pub struct Process {
     snapshot: Mutex<Option<Position>>,
     /// What the session has done.
     pub(crate) counts: Counts,
+    /// What its last query cost as the planner sees it, the bits of an `f64`.
+    last_cost: AtomicU64,
     /// How far its schema change is.
     pub(crate) progress: Progress,
     /// Its last statements, and sums by command.
@@ -162,6 +164,16 @@ pub struct Detail {
 }
 
 impl Process {
+    /// A query of this cost runs.
+    pub(crate) fn note_cost(&self, cost: f64) {
+        self.last_cost.store(cost.to_bits(), Ordering::Relaxed);
+    }
+
+    /// What the last query cost: Last_query_cost.
+    pub(crate) fn last_cost(&self) -> f64 {
+        f64::from_bits(self.last_cost.load(Ordering::Relaxed))
+    }
+
     /// How its client is connected.
     pub fn connection(&self) -> &Connection {
         &self.connection
@@ -512,6 +524,7 @@ impl Registry {
             wake: WakeList::default(),
             snapshot: Mutex::new(None),
             counts: Counts::default(),
+            last_cost: AtomicU64::new(0),
             progress: Progress::default(),
             history: Mutex::default(),
             on_kill,

@@ -18,7 +18,7 @@ use esker_sql_exec::short::ShortSelect;
 use esker_sql_exec::{Limits, RowStream, StatementEnv, SubqueryStates, parallel};
 use esker_sql_plan::bind::{LockReason, Params, Scope, bind_condition, bind_expr};
 use esker_sql_plan::expr::Expr as BoundExpr;
-use esker_sql_plan::plan::{QueryPlan, plan_query};
+use esker_sql_plan::plan::{Counted, QueryPlan, plan_query};
 use esker_sql_syntax::ast::{Expr, Into as IntoClause, Limit, Literal, Query, Statement, Target};
 use esker_sql_syntax::{self as parse, Deprecation, ParseOptions};
 use esker_types::ctx::Raised;
@@ -32,6 +32,7 @@ use super::plans::Deprecations;
 use super::program::Machine;
 use super::rows::RowSource;
 use super::{Running, Session, Work};
+use crate::counts::Counter;
 use crate::show;
 
 /// Rows that a query may look at on a shared worker.
@@ -188,6 +189,25 @@ impl Session {
         self.open_query(plan, query.into.as_ref(), params, mode)
     }
 
+    /// Counts what a plan reads without a key, sorts and keeps, and notes its cost.
+    fn count_plan(&self, plan: &QueryPlan) {
+        self.context.process.note_cost(plan.cost_rows);
+        let counted = Counted::of(plan);
+        for (counter, times) in [
+            (Counter::SelectScan, counted.select_scan),
+            (Counter::SelectRange, counted.select_range),
+            (Counter::SelectFullJoin, counted.select_full_join),
+            (Counter::SelectFullRangeJoin, counted.select_full_range_join),
+            (Counter::SortScan, counted.sort_scan),
+            (Counter::SortRange, counted.sort_range),
+            (Counter::CreatedTmpTables, counted.created_tmp_tables),
+        ] {
+            if times > 0 {
+                self.count(counter, times);
+            }
+        }
+    }
+
     /// Starts a plan whose tables are locked.
     pub(super) fn open_query(
         &mut self,
@@ -196,6 +216,7 @@ impl Session {
         params: &[Value],
         mode: Mode,
     ) -> Result<Done, ExecError> {
+        self.count_plan(&plan);
         self.context
             .process
             .show_plan(RunningPlan::Query(plan.clone()));

@@ -59,6 +59,9 @@ impl Session {
         ];
         if let Some(accesses) = take_accesses() {
             self.measure.examined(accesses.examined);
+            if accesses.sorted > 0 {
+                self.count(Counter::SortRows, accesses.sorted);
+            }
             let made = COUNTERS.into_iter().zip(accesses.calls);
             for (counter, times) in made.filter(|(_, times)| *times > 0) {
                 self.count(counter, times);

@@ -105,7 +105,6 @@ fn statements(instance: &Instance) -> Vec<(&'static str, u64)> {
         .iter()
         .filter(|p| p.detail().state == "Waiting for row lock");
     vec![
-        ("Created_tmp_tables", total(|s| s.disk_tables)),
         ("Innodb_row_lock_current_waits", waits.count() as u64),
         (
             "Innodb_rows_deleted",
@@ -127,6 +126,5 @@ fn statements(instance: &Instance) -> Vec<(&'static str, u64)> {
         ),
         ("Open_table_definitions", instance.table_count() as u64),
         ("Performance_schema_digest_lost", 0),
-        ("Select_scan", total(|s| s.no_index_used)),
     ]
 }

@@ -4,6 +4,7 @@
 //! **Invariants**: names are MySQL's where MySQL has the counter, `Esker_…` where it has none; what
 //! Esker does not count is 0 and listed in `uncounted`; rows are sorted by name.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_types::Value;
@@ -11,6 +12,7 @@ use esker_types::Value;
 use super::t;
 use crate::counts::{Counter, Counts, NAMES};
 use crate::host::Host;
+use crate::infoschema;
 use crate::instance::Instance;
 use crate::session::Session;
 use crate::session::registry::{Connection, Process};
@@ -68,6 +70,7 @@ pub(crate) fn own_of_session(process: &Process) -> Vec<Status> {
     let counts = NAMES.iter().copied().zip(own);
     let mut rows: Vec<Status> = counts.map(|(name, n)| (name, n.to_string())).collect();
     rows.extend(of_connection(process.connection()));
+    rows.push(("Last_query_cost", format!("{:.6}", process.last_cost())));
     rows
 }
 
@@ -102,7 +105,11 @@ fn of_connection(connection: &Connection) -> Vec<Status> {
 fn of_server(instance: &Instance) -> Vec<Status> {
     let counters = &instance.counters;
     let read = |c: &AtomicU64| c.load(Ordering::Relaxed).to_string();
-    let uptime = instance.uptime_secs().to_string();
+    let uptime = instance.uptime_secs();
+    let since = instance.since_flush();
+    let since_flush = since.flushed_micros.map_or(uptime, |flushed| {
+        ((instance.now_micros() - flushed).max(0) / 1_000_000) as u64
+    });
     let mut rows: Vec<Status> = vec![
         ("Aborted_clients", read(&counters.aborted_clients)),
         ("Aborted_connects", read(&counters.aborted_connects)),
@@ -116,7 +123,11 @@ fn of_server(instance: &Instance) -> Vec<Status> {
         ),
         ("Connections", read(&counters.connections)),
         ("Flush_commands", read(&counters.flushes)),
-        ("Max_used_connections", read(&counters.max_used_connections)),
+        ("Max_used_connections", since.most_sessions.to_string()),
+        (
+            "Max_used_connections_time",
+            infoschema::shown_time(since.most_micros),
+        ),
         ("Open_tables", instance.table_count().to_string()),
         ("Esker_ddl_pauses", counters.ddl_pauses.count().to_string()),
         (
@@ -140,8 +151,8 @@ fn of_server(instance: &Instance) -> Vec<Status> {
         ("Threads_connected", instance.registry.clients().to_string()),
         ("Threads_created", read(&counters.connections)),
         ("Threads_running", running(instance).to_string()),
-        ("Uptime", uptime.clone()),
-        ("Uptime_since_flush_status", uptime),
+        ("Uptime", uptime.to_string()),
+        ("Uptime_since_flush_status", since_flush.to_string()),
     ];
     rows.extend(instance.engine_status());
     rows.extend(instance.backups.status());
@@ -152,10 +163,11 @@ fn of_server(instance: &Instance) -> Vec<Status> {
     rows
 }
 
-/// Sessions that do something now.
+/// Sessions of clients that do something now.
 fn running(instance: &Instance) -> usize {
     let all = instance.registry.list();
-    all.iter().filter(|p| !p.is_idle()).count()
+    let running = |p: &&Arc<Process>| !p.connection().inside && !p.is_idle();
+    all.iter().filter(running).count()
 }
 
 /// The line of COM_STATISTICS.

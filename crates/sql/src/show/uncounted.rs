@@ -6,27 +6,17 @@
 /// Names of counters that stay 0.
 const ZEROS: &str = "\
     Acl_cache_items_count Binlog_cache_disk_use Binlog_cache_use Binlog_stmt_cache_disk_use Binlog_stmt_cache_use \
-    Com_admin_commands \
-    Com_alter_resource_group Com_alter_server Com_alter_user_default_role \
-    Com_assign_to_keycache Com_binlog Com_clone \
-    Com_create_resource_group Com_create_server Com_create_spatial_reference_system \
-    Com_create_udf Com_drop_resource_group \
-    Com_drop_server Com_drop_spatial_reference_system Com_grant_roles \
-    Com_import \
-    Com_install_component Com_install_plugin Com_lock_instance Com_preload_keys Com_purge Com_purge_before_date \
-    Com_restart Com_revoke_all Com_revoke_roles Com_set_resource_group Com_show_binary_log_status \
-    Com_show_binlog_events Com_show_binlogs Com_show_charsets Com_show_collations Com_show_create_db \
-    Com_show_create_func Com_show_create_proc Com_show_create_trigger Com_show_create_user \
-    Com_show_engine_logs Com_show_engine_mutex Com_show_engine_status Com_show_function_code \
-    Com_show_function_status Com_show_open_tables Com_show_plugins Com_show_privileges Com_show_procedure_code \
-    Com_show_procedure_status Com_show_profile Com_show_profiles Com_show_replicas Com_show_storage_engines \
-    Com_show_triggers Com_stmt_reprepare Com_uninstall_component Com_uninstall_plugin \
-    Com_unlock_instance Connection_errors_accept Connection_errors_internal Connection_errors_peer_address \
-    Connection_errors_select Connection_errors_tcpwrap Count_hit_query_past_connection_memory_status_limit \
+    Com_admin_commands Com_alter_resource_group Com_alter_server Com_alter_user_default_role Com_assign_to_keycache \
+    Com_clone Com_create_resource_group Com_create_server Com_create_spatial_reference_system Com_create_udf \
+    Com_drop_resource_group Com_drop_spatial_reference_system Com_import Com_install_plugin Com_preload_keys \
+    Com_set_resource_group Com_show_function_code Com_show_procedure_code Com_stmt_reprepare Com_uninstall_plugin \
+    Connection_errors_accept Connection_errors_internal Connection_errors_peer_address Connection_errors_select \
+    Connection_errors_tcpwrap Count_hit_query_past_connection_memory_status_limit \
     Count_hit_query_past_global_connection_memory_status_limit Delayed_errors Delayed_insert_threads Delayed_writes \
     Deprecated_use_fk_on_non_standard_key_count Deprecated_use_i_s_processlist_count Error_log_buffered_bytes \
     Error_log_buffered_events Error_log_expired_events Error_log_latest_write Global_connection_memory \
-    Handler_discover Handler_external_lock Handler_mrr_init Handler_prepare Handler_read_rnd Innodb_buffer_pool_pages_flushed Innodb_buffer_pool_pages_misc Innodb_buffer_pool_read_ahead \
+    Handler_discover Handler_external_lock Handler_mrr_init Handler_prepare Handler_read_rnd \
+    Innodb_buffer_pool_pages_flushed Innodb_buffer_pool_pages_misc Innodb_buffer_pool_read_ahead \
     Innodb_buffer_pool_read_ahead_evicted Innodb_buffer_pool_read_ahead_rnd Innodb_buffer_pool_read_requests \
     Innodb_buffer_pool_resize_status_code Innodb_buffer_pool_resize_status_progress Innodb_buffer_pool_wait_free \
     Innodb_buffer_pool_write_requests Innodb_data_pending_fsyncs Innodb_data_pending_reads \
@@ -38,9 +28,9 @@ const ZEROS: &str = "\
     Innodb_system_rows_read Innodb_system_rows_updated Innodb_truncated_status_writes \
     Innodb_undo_tablespaces_active Innodb_undo_tablespaces_explicit Innodb_undo_tablespaces_implicit \
     Innodb_undo_tablespaces_total Key_blocks_not_flushed Key_blocks_unused Key_blocks_used Key_read_requests \
-    Key_reads Key_write_requests Key_writes Locked_connects Max_execution_time_exceeded Max_execution_time_set \
-    Max_execution_time_set_failed Not_flushed_delayed_rows Open_files \
-    Open_streams Opened_files Opened_table_definitions Opened_tables Performance_schema_accounts_lost \
+    Key_reads Key_write_requests Key_writes Last_query_partial_plans Locked_connects Max_execution_time_exceeded \
+    Max_execution_time_set Max_execution_time_set_failed Not_flushed_delayed_rows Open_files Open_streams \
+    Opened_files Opened_table_definitions Opened_tables Performance_schema_accounts_lost \
     Performance_schema_cond_classes_lost Performance_schema_cond_instances_lost \
     Performance_schema_file_classes_lost Performance_schema_file_handles_lost \
     Performance_schema_file_instances_lost Performance_schema_hosts_lost Performance_schema_index_stat_lost \
@@ -54,11 +44,10 @@ const ZEROS: &str = "\
     Performance_schema_stage_classes_lost Performance_schema_statement_classes_lost \
     Performance_schema_table_handles_lost Performance_schema_table_instances_lost \
     Performance_schema_table_lock_stat_lost Performance_schema_thread_classes_lost \
-    Performance_schema_thread_instances_lost Performance_schema_users_lost \
-    Secondary_engine_execution_count Select_full_join Select_full_range_join Select_range Select_range_check \
-    Slow_launch_threads Sort_range Sort_rows Sort_scan Ssl_accept_renegotiates Ssl_accepts \
-    Ssl_callback_cache_hits Ssl_client_connects Ssl_connect_renegotiates Ssl_ctx_verify_depth Ssl_ctx_verify_mode \
-    Ssl_default_timeout Ssl_finished_accepts Ssl_finished_connects Ssl_session_cache_hits Ssl_session_cache_misses \
+    Performance_schema_thread_instances_lost Performance_schema_users_lost Secondary_engine_execution_count \
+    Select_range_check Slow_launch_threads Ssl_accept_renegotiates Ssl_accepts Ssl_callback_cache_hits \
+    Ssl_client_connects Ssl_connect_renegotiates Ssl_ctx_verify_depth Ssl_ctx_verify_mode Ssl_default_timeout \
+    Ssl_finished_accepts Ssl_finished_connects Ssl_session_cache_hits Ssl_session_cache_misses \
     Ssl_session_cache_overflows Ssl_session_cache_size Ssl_session_cache_timeout Ssl_session_cache_timeouts \
     Ssl_sessions_reused Ssl_used_session_cache_entries Ssl_verify_depth Ssl_verify_mode Table_locks_immediate \
     Table_locks_waited Table_open_cache_hits Table_open_cache_misses Table_open_cache_overflows \
@@ -84,7 +73,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("Innodb_buffer_pool_resize_status", ""),
     ("Innodb_redo_log_read_only", "OFF"),
     ("Innodb_redo_log_resize_status", "OK"),
-    ("Max_used_connections_time", ""),
+    ("Last_query_cost", "0.000000"),
     ("Resource_group_supported", "OFF"),
     ("Rsa_public_key", ""),
     ("Ssl_cipher_list", ""),

@@ -132,17 +132,12 @@ pub(super) fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
     line
 }
 
-/// Is an index read from one end to the other, for its order or instead of the rows?
-fn is_index_scan(access: &Access) -> bool {
-    access.index > 0 || access.for_order
-}
-
 /// The indexes that might serve, and the one that does.
 fn show_keys(def: &TableDef, access: &Access, candidates: &[usize], line: &mut Line) {
     let possible: Vec<&str> = candidates.iter().map(|i| &*def.indexes[*i].name).collect();
     line.possible = (!possible.is_empty()).then(|| possible.join(","));
     let index = &def.indexes[access.index];
-    let is_keyed = !matches!(access.kind, AccessKind::Full) || is_index_scan(access);
+    let is_keyed = !matches!(access.kind, AccessKind::Full) || access.is_index_scan();
     if is_keyed && !index.hidden {
         line.key = Some(index.name.to_string());
     }
@@ -153,7 +148,7 @@ fn show_access(def: &TableDef, access: &Access, names: &Names<'_>, line: &mut Li
     let index = &def.indexes[access.index];
     let length = |parts: usize| Some(key_len(def, index, parts).to_string());
     match &access.kind {
-        AccessKind::Full if is_index_scan(access) && !index.hidden => {
+        AccessKind::Full if access.is_index_scan() && !index.hidden => {
             line.access = Some("index");
             line.key_len = length(index.parts.len());
         }
