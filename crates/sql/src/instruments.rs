@@ -96,14 +96,35 @@ pub(crate) struct Instruments {
     flags: AtomicU8,
 }
 
+fn is_on(rows: &[Row], name: &str) -> Option<bool> {
+    let row = rows.iter().find(|row| row[0].eq_ignore_ascii_case(name))?;
+    Some(row[1] == "YES")
+}
+
+/// What is on of all that statements ask for, by the rows.
+fn flags_of(tables: &[Vec<Row>; NUMBER]) -> u8 {
+    let consumes = |name| is_on(&tables[CONSUMERS], name).unwrap_or(false);
+    let is_measured = is_on(&tables[INSTRUMENTS], "statement/sql/all") == Some(true);
+    let threads = consumes("thread_instrumentation");
+    let mut flags = 0;
+    if consumes("global_instrumentation") && is_measured {
+        flags |= STATEMENTS;
+        for (flag, is_on) in [
+            (DIGESTS, consumes("statements_digest")),
+            (HISTORY, threads && consumes("events_statements_history")),
+            (CURRENT, threads && consumes("events_statements_current")),
+        ] {
+            flags |= if is_on { flag } else { 0 };
+        }
+    }
+    flags
+}
+
 impl Instruments {
     pub(crate) fn new(tables: [Vec<Row>; NUMBER]) -> Self {
-        let new = Self {
-            tables: RwLock::new(tables),
-            flags: AtomicU8::new(0),
-        };
-        new.note_flags();
-        new
+        let flags = AtomicU8::new(flags_of(&tables));
+        let tables = RwLock::new(tables);
+        Self { tables, flags }
     }
 
     /// Rows of a table.
@@ -124,8 +145,8 @@ impl Instruments {
                 count += 1;
             }
         }
-        drop(tables);
-        self.note_flags();
+        // Before the lock is given up: of two changes at once the later one says what is on.
+        self.flags.store(flags_of(&tables), Ordering::Relaxed);
         count
     }
 
@@ -161,33 +182,12 @@ impl Instruments {
 
     /// Is the first switch of a row on? None: there is no such row. Names do not distinguish case.
     pub(crate) fn is_on(&self, table: usize, name: &str) -> Option<bool> {
-        let tables = self.tables.read();
-        let mut rows = tables[table].iter();
-        let row = rows.find(|row| row[0].eq_ignore_ascii_case(name))?;
-        Some(row[1] == "YES")
+        is_on(&self.tables.read()[table], name)
     }
 
     /// What is on of all that statements ask for.
     pub(crate) fn flags(&self) -> u8 {
         self.flags.load(Ordering::Relaxed)
-    }
-
-    fn note_flags(&self) {
-        let consumes = |name| self.is_on(CONSUMERS, name).unwrap_or(false);
-        let is_measured = self.is_on(INSTRUMENTS, "statement/sql/all") == Some(true);
-        let threads = consumes("thread_instrumentation");
-        let mut flags = 0;
-        if consumes("global_instrumentation") && is_measured {
-            flags |= STATEMENTS;
-            for (flag, is_on) in [
-                (DIGESTS, consumes("statements_digest")),
-                (HISTORY, threads && consumes("events_statements_history")),
-                (CURRENT, threads && consumes("events_statements_current")),
-            ] {
-                flags |= if is_on { flag } else { 0 };
-            }
-        }
-        self.flags.store(flags, Ordering::Relaxed);
     }
 
     /// What is measured of a new session of this user: as the row says that fits best, and nothing without one.

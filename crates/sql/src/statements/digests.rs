@@ -90,7 +90,6 @@ impl Digest {
         }
     }
 
-    #[cold]
     /// What it takes in memory, about.
     fn bytes(&self) -> usize {
         let text = self.text.as_ref().map_or(0, |text| text.len());
@@ -100,6 +99,7 @@ impl Digest {
         size_of::<Self>() + text + sample + parts * size_of::<Part>()
     }
 
+    #[cold]
     fn keep_sample(&self, one: &Measured, text: String) {
         let mut sample = self.sample.lock();
         if one.micros < sample.micros {
