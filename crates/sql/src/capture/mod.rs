@@ -71,7 +71,8 @@ struct Mark {
     events: usize,
     maps: usize,
     rows: usize,
-    mapped: usize,
+    /// Tables that were mapped there; meanwhile maps may have ended and begun anew.
+    mapped: Vec<usize>,
     has_gone: bool,
     last: Option<usize>,
     /// What was gathered there, when that has gone to the transaction meanwhile or was put together.
@@ -189,7 +190,7 @@ impl Capture {
             events: self.events.len(),
             maps: self.maps.len(),
             rows: self.rows.len(),
-            mapped: self.mapped.len(),
+            mapped: self.mapped.clone(),
             has_gone: self.has_gone,
             last: self.last,
             kept: None,
@@ -214,7 +215,7 @@ impl Capture {
                 self.rows.truncate(mark.rows);
             }
         }
-        self.mapped.truncate(mark.mapped);
+        self.mapped = mark.mapped;
         (self.has_gone, self.last) = (mark.has_gone, mark.last);
     }
 
