@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use super::pushdown::contains;
 use crate::bind::{
-    BindEnv, Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, ScopeTable, TableKind,
+    BindEnv, Block, Body, BoundQuery, GroupBy, JoinNode, JoinType, OrderKey, ScopeTable, TableKind,
     Volatility, Windows,
 };
 use crate::expr::{Expr, ExprKind, fold};
@@ -58,9 +58,11 @@ fn takes_others(block: &Block) -> bool {
             .any(|table| table.lateral || matches!(table.kind, TableKind::Json(_)))
 }
 
-/// Do the block's rows come in the order of its only table, if that has one?
+/// Do the block's rows come in the order of its only table, if that has one, and may they be computed before they are
+/// in that order? `@n := @n + 1` numbers them.
 fn keeps_order(block: &Block) -> bool {
     block.tables.len() == 1
+        && exprs(block).all(is_repeatable)
         && block.group.is_none()
         && block.having.is_none()
         && !block.distinct
@@ -236,7 +238,7 @@ impl<'b> Merge<'b> {
                 }
             }
         }
-        let keyed = |keys: &[crate::bind::OrderKey]| {
+        let keyed = |keys: &[OrderKey]| {
             let keys = keys.iter().cloned().map(|mut key| {
                 key.expr = self.replaced(&key.expr);
                 key
@@ -244,10 +246,7 @@ impl<'b> Merge<'b> {
             keys.collect::<Vec<_>>()
         };
         let mut order = keyed(&outer.order);
-        order.extend(self.inner.order.iter().cloned().map(|mut key| {
-            key.expr = self.moved(&key.expr);
-            key
-        }));
+        order.extend(self.inner_order());
         debug_assert!(self.inner.order.is_empty() || outer.order.is_empty());
         let group = outer.group.as_ref().map(|group| GroupBy {
             keys: group.keys.iter().map(replaced).collect(),
@@ -291,6 +290,13 @@ impl<'b> Merge<'b> {
             calc_found_rows: outer.calc_found_rows,
         };
         (block, further.iter().map(replaced).collect())
+    }
+
+    fn inner_order(&self) -> impl Iterator<Item = OrderKey> {
+        self.inner.order.iter().cloned().map(|mut key| {
+            key.expr = self.moved(&key.expr);
+            key
+        })
     }
 
     /// An expression of the outer block.
