@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use esker_sql_catalog::catalog::note_sorted;
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_catalog::result::ColumnMeta;
 use esker_sql_plan::bind::{LimitSpec, OrderKey};
@@ -275,6 +276,7 @@ impl RootExec {
                 }
             }
         }
+        note_sorted(sorter.kept());
         self.tail.sorted = Some(sorter.finish(env)?);
         Ok(())
     }

@@ -10,7 +10,6 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use esker_sql_catalog::catalog::note_sorted;
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::bind::OrderKey;
 use esker_sql_plan::expr::rowkey;
@@ -209,10 +208,14 @@ impl Sorter {
         Ok(())
     }
 
+    /// How many rows it gives.
+    pub fn kept(&self) -> u64 {
+        let limit = self.limit.map_or(u64::MAX, |limit| limit as u64);
+        self.arrivals.min(limit)
+    }
+
     /// Ends the input: the rows in order.
     pub fn finish(&mut self, env: &ExecEnv<'_>) -> ExecResult<SortedRows> {
-        let limit = self.limit.map_or(u64::MAX, |limit| limit as u64);
-        note_sorted(self.arrivals.min(limit));
         if self.runs.is_some()
             && let Some((temp, budget)) = Budget::Sort.on_disk(env)
         {

@@ -259,6 +259,16 @@ impl Counts {
     }
 }
 
+/// The command of the protocol that a statement does the same as, which is counted beside it.
+pub(crate) fn protocol_command(command: Counter) -> Option<Counter> {
+    match command {
+        Counter::ComPrepareSql => Some(Counter::ComStmtPrepare),
+        Counter::ComExecuteSql => Some(Counter::ComStmtExecute),
+        Counter::ComDeallocSql => Some(Counter::ComStmtClose),
+        _ => None,
+    }
+}
+
 /// Which Com_ counter a statement belongs to.
 pub(crate) fn command_of(statement: &Statement) -> Counter {
     use Counter as C;

@@ -1,6 +1,6 @@
 //! Operands to keys: where values lie among those of their columns, and the ranges between them.
 //!
-//! Neighbours: `select` binds parameters with it; `plan` places numbers in columns; the key codec encodes.
+//! Neighbours: `select` binds parameters with it; `plan` places values in columns; the key codec encodes.
 //! **Invariants**
 //! - A range has exactly the rows of its conditions, or there is no answer.
 //! - Merged ranges are in order and do not overlap.

@@ -14,6 +14,7 @@ mod value;
 
 use std::ops::Range;
 
+use esker_sql_catalog::catalog::note_sorted;
 use esker_sql_catalog::codec::damaged;
 use esker_sql_catalog::exec_error::ExecResult;
 use esker_sql_plan::expr::rowkey;
@@ -95,6 +96,7 @@ impl WindowRows {
         let Some(mut input) = self.input.take() else {
             return Ok(());
         };
+        note_sorted(input.kept());
         let mut chunks = Chunks::new(input.finish(env)?);
         for pair in plan.sorts.windows(2) {
             let mut next = Sorter::new(None);

@@ -178,6 +178,8 @@ pub struct Batch {
 pub struct Session {
     /// The statement reads a table from end to end.
     no_index_used: bool,
+    /// What its plan reads, sorts and keeps is counted: it may begin again when it has waited for a lock.
+    plan_counted: bool,
     /// The prepared statement that runs has not as many columns as it had.
     columns_changed: bool,
     pub(crate) context: SessionContext,
@@ -303,6 +305,7 @@ impl Session {
             context,
             client,
             no_index_used: false,
+            plan_counted: false,
             columns_changed: false,
             values,
             values_before_hints: None,

@@ -190,7 +190,10 @@ impl Session {
     }
 
     /// Counts what a plan reads without a key, sorts and keeps, and notes its cost.
-    fn count_plan(&self, plan: &QueryPlan) {
+    fn count_plan(&mut self, plan: &QueryPlan) {
+        if std::mem::replace(&mut self.plan_counted, true) {
+            return;
+        }
         self.context.process.note_cost(plan.cost_rows);
         let counted = Counted::of(plan);
         for (counter, times) in [

@@ -314,6 +314,15 @@ impl Session {
         }
     }
 
+    /// A statement begins.
+    pub(super) fn count_command(&mut self, command: Counter) {
+        self.count(command, 1);
+        if let Some(command) = counts::protocol_command(command) {
+            self.count(command, 1);
+        }
+        self.plan_counted = false;
+    }
+
     /// A statement with a plan begins: it is counted, measured and admitted.
     fn begin_planned(
         &mut self,
@@ -321,7 +330,7 @@ impl Session {
         text: &[u8],
     ) -> SqlResult<()> {
         self.count(Counter::Queries, 1);
-        self.count(command, 1);
+        self.count_command(command);
         self.measure_planned(key, command, text);
         if self.vars.log.statements {
             text.clone_into(&mut self.statement_text);
@@ -342,7 +351,7 @@ impl Session {
         params: &mut [Value],
     ) -> SqlResult<()> {
         self.count(Counter::Queries, 1);
-        self.count(command, 1);
+        self.count_command(command);
         let prepared = id.and_then(|id| Some((id, self.prepared.get(id)?)));
         let mut settled = Ok(());
         match prepared {

@@ -15,7 +15,6 @@ use super::read_only::freezes;
 use super::rows::RowSource;
 use super::run::{Done, ok};
 use super::set::{is_plain, is_quick};
-use crate::counts::Counter;
 use crate::ddl;
 use crate::show;
 
@@ -86,7 +85,6 @@ impl Session {
             Statement::Help(_) => Ok(rows_of(show::no_help())),
             Statement::Explain(explain) => self.explain(explain, params, mode),
             Statement::Prepare { name, source } => {
-                self.count(Counter::ComStmtPrepare, 1);
                 self.prepare_named(&name.text, source)?;
                 let info = OkInfo {
                     info: "Statement prepared".into(),
@@ -97,16 +95,9 @@ impl Session {
             Statement::Call { name, args } => self.call((name, args), params, prepared, mode),
             Statement::Signal(signal) => self.signal(signal, params),
             Statement::GetDiagnostics(get) => self.get_diagnostics(get, params),
-            Statement::Execute { name, vars } => {
-                let done = self.execute_named(&name.text, vars, mode);
-                if !matches!(done, Ok(Done::NeedThread)) {
-                    self.count(Counter::ComStmtExecute, 1);
-                }
-                done
-            }
+            Statement::Execute { name, vars } => self.execute_named(&name.text, vars, mode),
             Statement::Deallocate(name) => {
                 self.deallocate(&name.text)?;
-                self.count(Counter::ComStmtClose, 1);
                 Ok(ok(0))
             }
             Statement::Kill(kill) if mode == Mode::Inline && !is_plain(&kill.id) => {

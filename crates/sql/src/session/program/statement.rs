@@ -105,7 +105,7 @@ impl Session {
         self.program.types = None;
         self.end_hints();
         if !matches!(done, Err(ExecError::Wait(_))) {
-            self.count(command_of(&sql.statement), 1);
+            self.count_command(command_of(&sql.statement));
         }
         done
     }
