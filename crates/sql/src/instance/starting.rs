@@ -145,9 +145,9 @@ impl Starting {
             config,
             globals,
             persisted,
-            loads_persisted: _,
             engine,
             lists,
+            ..
         } = self;
         let replayed = engine.wait_replayed().block();
         replayed.map_err(|e| engine_error(&e))?;

@@ -105,11 +105,16 @@ fn source_of(def: &VarDef, value: &VarValue) -> &'static str {
 fn variables_info(viewer: &Viewer) -> Vec<Vec<Value>> {
     let globals = viewer.instance.globals.snapshot();
     let persisted = viewer.instance.persisted().all();
+    let is_loaded = viewer
+        .instance
+        .globals
+        .named("persisted_globals_load")
+        .is_on();
     let row = |(id, value): (VarId, &VarValue)| {
         let def = id.def();
         let kept = persisted
             .get(def.name)
-            .filter(|kept| kept.value == value.print());
+            .filter(|kept| is_loaded && kept.value == value.print());
         let (min, max) = match def.kind {
             VarKind::UInt { min, max } => (min.to_string(), max.to_string()),
             VarKind::Int { min, max } => (min.to_string(), max.to_string()),
