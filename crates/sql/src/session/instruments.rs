@@ -311,11 +311,11 @@ impl Session {
     ) -> Result<Vec<Row>, ExecError> {
         let width = cells.len();
         let mut parts = vec![literal(&BETWEEN.to_string())];
-        parts.extend(
-            cells
-                .into_iter()
-                .map(|cell| call("IFNULL", vec![cell, literal(NULL)])),
-        );
+        parts.extend(cells.into_iter().map(|cell| {
+            let between = literal(&BETWEEN.to_string());
+            let cell = call("REPLACE", vec![cell, between, literal("")]);
+            call("IFNULL", vec![cell, literal(NULL)])
+        }));
         let packed = call(
             "JSON_ARRAYAGG",
             vec![call("HEX", vec![call("CONCAT_WS", parts)])],
