@@ -57,7 +57,9 @@ def duckdb_python():
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
     environment = os.path.join(target, f"bench-{DUCKDB}")
     python = os.path.join(environment, "bin", "python")
-    if not os.path.exists(environment):
+    # An install that was interrupted has left a part of it.
+    if not os.path.exists(python) or subprocess.run([python, "-c", "import duckdb"], capture_output=True).returncode != 0:
+        shutil.rmtree(environment, ignore_errors=True)
         print(f"# installing {DUCKDB}", flush=True)
         made = subprocess.run([sys.executable, "-m", "venv", environment], stdout=subprocess.DEVNULL)
         if made.returncode != 0 or subprocess.run([python, "-m", "pip", "install", "--quiet", DUCKDB]).returncode != 0:
