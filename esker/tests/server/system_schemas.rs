@@ -414,6 +414,18 @@ fn sys_finds_indexes_that_others_cover_and_formats_numbers() {
 }
 
 #[test]
+fn the_memory_of_performance_schema_is_told_as_its_engine_status() {
+    let (server, _dir) = server();
+    let rows = server
+        .connect()
+        .lines("SHOW ENGINE PERFORMANCE_SCHEMA STATUS");
+    let last = rows.last().expect("rows");
+    let memory = last.strip_prefix("performance_schema|performance_schema.memory|");
+    let bytes: u64 = memory.expect("its memory").parse().expect("a number");
+    assert!(bytes > 0);
+}
+
+#[test]
 fn persisted_variables_outlive_a_restart() {
     let (mut server, _dir) = server();
     let mut c = server.connect();

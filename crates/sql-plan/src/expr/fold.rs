@@ -48,7 +48,7 @@ const CLOCKS: &[&str] = &[
     "unix_timestamp",
 ];
 
-/// Does the function tell the time of the statement, or what the time is another one by?
+/// Does the function tell the time of the statement, or make another form of it or of a time that it is given?
 pub fn tells_time(def: &FuncDef) -> bool {
     CLOCKS.contains(&def.name)
 }

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 
 use super::edge::{Edge, decimal_edge, floor_decimal, in_floats, integer_edge, moment_edge};
 
-/// Most digits of a text that is compared with integers: comparing as doubles is exact then.
+/// Most digits of a text that is placed among integers: comparing them as doubles is exact then.
 const MAX_DIGITS: usize = 15;
 
 /// The place of a value in a column; TIMESTAMP is in `zone`. `None` where it is not known exactly.

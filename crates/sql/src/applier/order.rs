@@ -268,8 +268,8 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
     }
 
     /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest; wounds what is not
-    /// applied any more. Of those that wait
-    /// behind other sessions only the one whose turn it is counts: the rest of them go on when it has ended.
+    /// applied any more. Of those that wait behind other sessions only the one whose turn it is counts: the rest of
+    /// them go on when it has ended.
     pub(super) fn look(&self) {
         let mut inner = self.inner.lock();
         inner.wound_stopped();

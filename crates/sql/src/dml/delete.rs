@@ -78,17 +78,22 @@ fn first_of_each(tables: &[Arc<TableDef>]) -> Vec<usize> {
     tables.iter().map_while(first).collect()
 }
 
+fn check(delete: &Delete, database: Option<&str>) -> SqlResult<()> {
+    if !delete.returning.is_empty() {
+        return Err(SqlError::not_supported("RETURNING"));
+    }
+    // An alias needs one as well.
+    if database.is_none() && delete.targets.iter().any(|t| t.schema.is_none()) {
+        return Err(errors::no_database());
+    }
+    Ok(())
+}
+
 impl CompiledDelete {
     /// Compiles.
     pub(super) fn compile(env: &BindEnv<'_>, delete: &Delete) -> SqlResult<Self> {
-        if !delete.returning.is_empty() {
-            return Err(SqlError::not_supported("RETURNING"));
-        }
         let database = env.ctx.session.database();
-        // An alias needs one as well.
-        if database.is_none() && delete.targets.iter().any(|t| t.schema.is_none()) {
-            return Err(errors::no_database());
-        }
+        check(delete, database)?;
         let need = match delete.targets.as_slice() {
             [] => Need::Delete,
             _ => Need::DeleteJoined,
