@@ -123,7 +123,7 @@ impl QueryPlan {
         matches!(&self.root, Root::Block(block) if joins(&block.source))
     }
 
-    /// Is a stored table of the outermost block read from one end to the other, and not through an index
+    /// Is a stored table of the outermost block read from one end to the other, and not through a secondary index
     /// (SERVER_QUERY_NO_INDEX_USED)?
     pub fn scans_a_table(&self) -> bool {
         fn scans(node: &Node) -> bool {
@@ -134,7 +134,7 @@ impl QueryPlan {
                 Node::Scan(scan) => matches!(
                     &scan.source,
                     Source::Base { access, .. }
-                        if matches!(access.kind, AccessKind::Full) && !access.is_index_scan()
+                        if matches!(access.kind, AccessKind::Full) && access.index == 0
                 ),
             }
         }
