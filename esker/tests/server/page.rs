@@ -71,7 +71,7 @@ fn accounts_see_figures_and_strangers_do_not() {
     // Every line is a comment, or a name and a number.
     let body = metrics.split_once("\r\n\r\n").expect("a body").1;
     for line in body.lines().filter(|line| !line.starts_with('#')) {
-        let (name, value) = line.split_once(' ').expect("name and value");
+        let (name, value) = line.rsplit_once(' ').expect("name and value");
         assert!(
             name.starts_with("mysql_") && value.parse::<f64>().is_ok(),
             "{line}"

@@ -299,6 +299,7 @@ fn stop_replica_waits_as_long_as_it_is_to() {
     let (mut row, mut table) = held_up(&source, &replica);
     let mut c = replica.connect();
     assert_eq!(c.value("SELECT @@GLOBAL.rpl_stop_replica_timeout"), "2");
+    c.run("SET GLOBAL rpl_stop_replica_timeout = 3");
     assert_eq!(c.code("STOP REPLICA"), Some(1875));
     row.run("ROLLBACK");
     table.run("UNLOCK TABLES");
