@@ -58,13 +58,9 @@ pub fn is_volatile(def: &FuncDef) -> bool {
     !def.flags.has(FuncFlags::DETERMINISTIC) && VOLATILE.contains(&def.name)
 }
 
-/// Replaces a constant expression by its value.
-pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
-    if matches!(expr.kind, ExprKind::Const(_) | ExprKind::Row(_)) {
-        return expr;
-    }
-    // Operands are folded already: only constants below make a constant.
-    let foldable = match &expr.kind {
+/// Can an expression of this kind be computed once, if its operands are constants?
+pub(super) fn is_foldable(expr: &Expr) -> bool {
+    match &expr.kind {
         ExprKind::Func(call) => is_pure(call.def),
         ExprKind::Column(_)
         | ExprKind::Outer { .. }
@@ -81,8 +77,16 @@ pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
         | ExprKind::Stored(_)
         | ExprKind::Subquery(_) => false,
         _ => true,
-    };
-    if !foldable
+    }
+}
+
+/// Replaces a constant expression by its value.
+pub fn fold(expr: Expr, env: &EvalEnv<'_>) -> Expr {
+    if matches!(expr.kind, ExprKind::Const(_) | ExprKind::Row(_)) {
+        return expr;
+    }
+    // Operands are folded already: only constants below make a constant.
+    if !is_foldable(&expr)
         || !expr
             .children()
             .iter()

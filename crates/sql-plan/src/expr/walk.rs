@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use esker_types::Value;
 
-use super::fold::{is_pure, is_volatile, tells_time};
+use super::fold::{is_foldable, is_pure, is_volatile, tells_time};
 use super::{Expr, ExprKind, SubqueryForm};
 
 /// The direct operands of an expression's kind, by `iter` to look at or by `iter_mut, mut` to rewrite.
@@ -141,22 +141,9 @@ impl Expr {
     /// and waits for nobody: made of constants, the statement's time and user variables.
     pub fn is_foreseeable(&self) -> bool {
         !self.any(&mut |e| match &e.kind {
-            ExprKind::Func(call) => !is_pure(call.def) && !tells_time(call.def),
+            ExprKind::Func(call) if tells_time(call.def) => false,
             ExprKind::UserVar(_) => false,
-            ExprKind::Column(_)
-            | ExprKind::Outer { .. }
-            | ExprKind::Param(_)
-            | ExprKind::Assign(..)
-            | ExprKind::SeededRand(..)
-            | ExprKind::Kept(_)
-            | ExprKind::Aggregate(_)
-            | ExprKind::Window(_)
-            | ExprKind::Key(_)
-            | ExprKind::Grouping(_)
-            | ExprKind::Match(_)
-            | ExprKind::Stored(_)
-            | ExprKind::Subquery(_) => true,
-            _ => false,
+            _ => !is_foldable(e),
         })
     }
 
