@@ -244,8 +244,8 @@ fn what_is_cut_or_changed_is_named() {
                 found.iter().any(|what| what.contains(&name)),
                 "{name}: {found:?}"
             );
-            file.set_len(length).expect("mend");
-            file.write_all_at(&whole, 0).expect("mend");
+            file.set_len(length).expect("restore the length");
+            file.write_all_at(&whole, 0).expect("restore the bytes");
         }
     }
 }
