@@ -8,7 +8,6 @@ import os, selectors, socket, statistics, struct, threading, time
 
 import machine, oltp, servers
 from servers import BINLOG, INNODB, MYSQL
-from binlog import MORE
 
 TEST = "oltp_update_non_index"
 COM_QUERY, COM_BINLOG_DUMP, COM_REGISTER = 0x03, 0x12, 0x15
@@ -183,7 +182,7 @@ def run(args, directory):
     results = []
     print(f"{args.log_mib} MiB of binary log; {args.consumers} consumers beside {args.threads} threads of {TEST}")
     for name in servers.names(args, (BINLOG, INNODB, MYSQL)):
-        server = servers.start(name, directory, machine.Disk(0, directory), args, MORE[name])
+        server = servers.start(name, directory, machine.Disk(0, directory), args, servers.WITH_BINLOG[name])
         try:
             m = stream(server, args)
             print(f"{m['server']:14}{m['MB/s']:8.0f} MB/s to one consumer, {m['cpu s a GB']:.2f} s of CPU a GB", flush=True)

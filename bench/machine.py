@@ -1,5 +1,5 @@
 """What every comparison needs of this machine: packages, ports, processes, disks, Esker's binary."""
-import os, re, shutil, socket, subprocess, sys
+import copy, os, re, shutil, socket, subprocess, sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -106,14 +106,23 @@ def settle_disk(cold):
 
 
 class Disk:
-    """This machine's disk, or the same with every sync made longer by `delay_us`."""
+    """This machine's disk, or the same with every sync made longer by `delay_us`; `counts`: how often is told (`syncs`
+    of a server)."""
 
-    def __init__(self, delay_us, directory):
+    def __init__(self, delay_us, directory, counts=False):
         self.delay_us = delay_us
         self.name = f"+{delay_us / 1000:g} ms" if delay_us else "this disk"
-        self.environment = {}
-        if delay_us:
-            shim = os.path.join(directory, "slowsync.so")
-            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", shim,
+        self.shim, self.environment = None, {}
+        if delay_us or counts:
+            self.shim = os.path.join(directory, "slowsync.so")
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", self.shim,
                             os.path.join(HERE, "slowsync.c")], check=True)
-            self.environment = {"LD_PRELOAD": shim, "SYNC_DELAY_US": str(delay_us)}
+            self.environment = {"LD_PRELOAD": self.shim, "SYNC_DELAY_US": str(delay_us)}
+
+    def inside(self, root, folder):
+        """The same for a program in a chroot, which sees a copy of the library in a folder of its own."""
+        within = copy.copy(self)
+        if self.shim:
+            shutil.copy(self.shim, root + folder)
+            within.environment = self.environment | {"LD_PRELOAD": f"{folder}/{os.path.basename(self.shim)}"}
+        return within

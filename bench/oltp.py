@@ -2,7 +2,7 @@
 import os, re, subprocess, sys, time
 
 import machine, servers, workload
-from servers import ESKER, INNODB, MYROCKS, NO_ELR
+from servers import BINLOG, BINLOG_NO_ELR, ESKER, INNODB, MYROCKS, MYSQL, NO_ELR
 
 TESTS = ("oltp_point_select oltp_read_only oltp_read_write oltp_write_only oltp_update_index "
          "oltp_update_non_index oltp_insert oltp_delete select_random_points select_random_ranges "
@@ -24,6 +24,8 @@ def options(parser, what):
     if what != "oltp":
         parser.add_argument("--delay-us", type=int, default=4000,
                             help="how much longer a sync takes on the slow disk; 0: no slow disk")
+        parser.add_argument("--binlog", action="store_true", help="all servers write a binary log, synced at every commit")
+        parser.add_argument("--mysql", metavar="ROOT", help="a folder in which a MySQL is unpacked, for chroot")
 
 
 def case_options(parser, seconds):
@@ -136,10 +138,11 @@ def all_tests(running, args):
 def on_two_disks(args, directory):
     """'hot' and 'slow': on this disk and then on a slow one, with early lock release on and off."""
     machine.require(machine.SYSBENCH)
-    results = []
+    compared = (BINLOG, BINLOG_NO_ELR, INNODB, MYSQL) if args.binlog else (ESKER, NO_ELR, INNODB, MYROCKS)
+    more, results = servers.WITH_BINLOG if args.binlog else {}, []
     for delay_us in [0, args.delay_us] if args.delay_us else [0]:
         disk = machine.Disk(delay_us, directory)
-        with servers.running(args, directory, (ESKER, NO_ELR, INNODB, MYROCKS), disk) as running:
+        with servers.running(args, directory, compared, disk, more) as running:
             results += side_by_side(running, disk, args)
     return results
 

@@ -2,16 +2,19 @@
 
 One sysbench table with an index is filled while everything stays in the log; the server is killed and started on
 copies of what is left: time to the first answer, to a full COUNT(*). The engine alone is restarted beside RocksDB's
-(db_bench), keys in order and in none.
+(db_bench), keys in order and in none. With '--binlog' servers only, Esker with its binary log as well: the log has the
+events of every transaction beside its rows then, which a restart has to read past.
 """
 import glob, json, os, random, re, shutil, statistics, subprocess, sys, time
 
 import machine, servers
-from servers import ESKER, INNODB, MYROCKS
+from servers import BINLOG, ESKER, INNODB, MYROCKS, WITH_BINLOG
 
 # Nothing is flushed before the crash.
+UNFLUSHED = ["--esker-memtable-size=4G", "--esker-log-live-size=64G"]
 SETTINGS = {
-    ESKER: ["--esker-memtable-size=4G", "--esker-log-live-size=64G"],
+    ESKER: UNFLUSHED,
+    BINLOG: [*UNFLUSHED, *WITH_BINLOG[BINLOG]],
     INNODB: ["--innodb-adaptive-flushing=OFF", "--innodb-max-dirty-pages-pct=99"],
     MYROCKS: ["--rocksdb-max-total-wal-size=8589934592", "--rocksdb-db-write-buffer-size=6442450944",
               "--rocksdb-default-cf-options=write_buffer_size=2g;max_write_buffer_number=4"],
@@ -22,13 +25,16 @@ def options(parser):
     parser.add_argument("--size", type=int, default=2_000_000, help="rows")
     parser.add_argument("--runs", type=int, default=3, help="restarts of each server")
     parser.add_argument("--value-bytes", type=int, default=100, help="of the engines alone")
+    parser.add_argument("--rows-per-insert", type=int, default=1000, help="of each transaction that fills the table")
+    parser.add_argument("--binlog", action="store_true", help="what events in the log cost: servers only")
     parser.add_argument("--cold", action="store_true", help="drop the page cache first (root)")
 
 
 def run(args, directory):
-    with servers.running(args, directory, (ESKER, INNODB, MYROCKS), more=SETTINGS) as running:
+    compared = (ESKER, BINLOG) if args.binlog else (ESKER, INNODB, MYROCKS)
+    with servers.running(args, directory, compared, more=SETTINGS) as running:
         results = restarts(running, args)
-    return results + engines_alone(directory, args)
+    return results if args.binlog else results + engines_alone(directory, args)
 
 
 def random_rows(rows, per_insert):
@@ -42,12 +48,12 @@ def random_rows(rows, per_insert):
         yield "INSERT INTO sbtest1 (k, c, pad) VALUES " + ",".join(values) + ";\n"
 
 
-def fill_table(server, rows):
+def fill_table(server, rows, per_insert):
     server.sql("CREATE DATABASE sbtest; CREATE TABLE sbtest.sbtest1 (id INT NOT NULL AUTO_INCREMENT, "
                "k INT NOT NULL DEFAULT 0, c CHAR(120) NOT NULL DEFAULT '', pad CHAR(60) NOT NULL "
                f"DEFAULT '', PRIMARY KEY (id), KEY k_1 (k)) ENGINE={server.storage_engine}")
     client = subprocess.Popen(server.client("sbtest"), stdin=subprocess.PIPE, text=True)
-    for statement in random_rows(rows, 1000):
+    for statement in random_rows(rows, per_insert):
         client.stdin.write(statement)
     client.stdin.close()
     if client.wait() != 0:
@@ -80,14 +86,7 @@ def restart(server, args):
     machine.settle_disk(args.cold)
     started = time.time()
     server.spawn()
-    while True:
-        try:
-            session = servers.Login(server.port)
-            break
-        except OSError:
-            if server.process.poll() is not None:
-                sys.exit(f"{server.name} did not start again; see {server.log.name}")
-            time.sleep(0.002)
+    session = server.await_login()
     session.ask(f"SELECT c FROM sbtest.sbtest1 WHERE id = {max(args.size // 2, 1)}")
     first = time.time() - started
     count = int(session.ask("SELECT COUNT(*) FROM sbtest.sbtest1"))
@@ -105,11 +104,16 @@ def restart(server, args):
     return result
 
 
+def replayed(m):
+    """Rows that a second of an Esker's replay has brought back, index entries among them."""
+    return f"{m['rows'] / m['elapsed'] * 1000:.0f}" if m.get("elapsed") else ""
+
+
 def restarts(running, args):
     sizes, results = {}, []
     for s in running:
         started = time.time()
-        fill_table(s, args.size)
+        fill_table(s, args.size, args.rows_per_insert)
         sizes[s.name] = log_bytes(s)
         print(f"# {s.name}: {args.size} rows in {time.time() - started:.1f} s, "
               f"{sizes[s.name] / 1e6:.0f} MB of log", flush=True)
@@ -121,7 +125,7 @@ def restarts(running, args):
             results.append(restart(s, args) | {"log_bytes": sizes[s.name]})
     print(f"\nrestart after kill -9, {args.size} rows with an index, log "
           f"{'on disk only' if args.cold else 'in the page cache'}, median of {args.runs}\n"
-          f"{'server':14}{'log MB':>8}{'first s':>9}{'count s':>9}{'rows/s':>10}{'cpu s':>8}"
+          f"{'server':14}{'log MB':>8}{'first s':>9}{'count s':>9}{'rows/s':>10}{'replayed/s':>12}{'cpu s':>8}"
           f"{'first, esker is':>17}{'count':>8}", flush=True)
     base = None
     for s in running:
@@ -129,7 +133,7 @@ def restarts(running, args):
         m = {k: statistics.median(r[k] for r in mine) for k in mine[0] if k != "server"}
         base = base or m
         print(f"{s.name:14}{m['log_bytes'] / 1e6:>8.0f}{m['first_s']:>9.3f}{m['count_s']:>9.3f}"
-              f"{args.size / m['count_s']:>10.0f}{m['cpu_s']:>8.2f}"
+              f"{args.size / m['count_s']:>10.0f}{replayed(m):>12}{m['cpu_s']:>8.2f}"
               f"{m['first_s'] / base['first_s']:>16.2f}x{m['count_s'] / base['count_s']:>7.2f}x",
               flush=True)
     return results

@@ -1,13 +1,24 @@
 """Database servers side by side: each with its own process, directory and port, the same memory, and the log flushed
 at every commit."""
-import contextlib, os, shutil, socket, statistics, subprocess, sys, threading, time
+import contextlib, os, shutil, socket, statistics, struct, subprocess, sys, threading, time
 
 import machine
 from tpch import duck
 
-ESKER, BEFORE, NO_ELR, OBSERVED, BINLOG, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL, DUCKDB = NAMES = (
-    "esker", "esker-before", "esker-no-elr", "esker-observed", "esker-binlog", "esker-two-phase", "esker-harden-each",
-    "innodb", "myrocks", "mysql", "duckdb")
+NAMES = ESKER, BEFORE, NO_ELR, OBSERVED, BINLOG, BINLOG_NO_ELR, NO_GTID, TWO_PHASE, HARDEN_EACH, INNODB, MYROCKS, MYSQL, DUCKDB = (
+    "esker", "esker-before", "esker-no-elr", "esker-observed", "esker-binlog", "esker-binlog-no-elr", "esker-no-gtid",
+    "esker-two-phase", "esker-harden-each", "innodb", "myrocks", "mysql", "duckdb")
+# Options of servers that write a binary log: row events, and what is acknowledged is in it after a crash.
+WITH_BINLOG = {
+    BINLOG: ["--log-bin=ON", "--gtid-mode=ON"],
+    BINLOG_NO_ELR: ["--log-bin=ON", "--gtid-mode=ON", "--esker-early-lock-release=OFF"],
+    NO_GTID: ["--log-bin=ON", "--gtid-mode=OFF"],
+    TWO_PHASE: ["--log-bin=ON", "--gtid-mode=ON", "--esker-binlog-commit=TWO-PHASE"],
+    HARDEN_EACH: ["--log-bin=ON", "--gtid-mode=ON", "--esker-binlog-commit=TWO-PHASE",
+                  "--esker-binlog-harden=PER-TRANSACTION"],
+    INNODB: ["--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1", "--server-id=1"],
+    MYSQL: ["--sync-binlog=1", "--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
+}
 
 
 class Server:
@@ -19,7 +30,7 @@ class Server:
         self.storage_engine = storage_engine
         self.remove = None  # what else goes when it is stopped
         self.log = open(os.path.join(directory, "log"), "a")
-        self.command, self.environment = command, os.environ | disk.environment
+        self.command, self.environment = command, os.environ | disk.environment | {"SYNC_COUNTS": f"{directory}/syncs"}
         self.spawn()
         for _ in range(600):
             if self.process.poll() is not None:
@@ -38,6 +49,16 @@ class Server:
         """kill -9."""
         self.process.kill()
         self.process.wait()
+
+    def await_login(self):
+        """A session, as soon as a server that was started again gives one."""
+        while True:
+            try:
+                return Login(self.port)
+            except OSError:
+                if self.process.poll() is not None:
+                    sys.exit(f"{self.name} did not start again; see {self.log.name}")
+                time.sleep(0.002)
 
     def stop(self):
         self.process.terminate()
@@ -58,6 +79,14 @@ class Server:
 
     def sql(self, text, check=True):
         return subprocess.run(self.client("-e", text), check=check, capture_output=True, text=True)
+
+    def syncs(self):
+        """How often files of the engine's log, of the binary log and others were synced, where the disk counts that."""
+        try:
+            with open(self.environment["SYNC_COUNTS"], "rb") as counts:
+                return struct.unpack("3Q", counts.read())
+        except FileNotFoundError:
+            return None
 
     def status(self, name):
         """The value of one of Esker's status variables."""
@@ -103,6 +132,7 @@ def start_mysql(name, directory, disk, args, more):
     outside = args.mysql + data
     mysqld = ["chroot", args.mysql, "/usr/sbin/mysqld", "--no-defaults", "--user=root", f"--datadir={data}"]
     subprocess.run([*mysqld, "--initialize-insecure"], check=True, stderr=subprocess.DEVNULL)
+    disk = disk.inside(args.mysql, data)
     command = [*mysqld, f"--port={port}", "--bind-address=127.0.0.1", f"--socket={data}/s.sock", "--mysqlx=OFF",
                "--secure-file-priv=", "--max-connections=4000", "--max-prepared-stmt-count=1000000",
                "--innodb-redo-log-capacity=4G", f"--innodb-buffer-pool-size={args.memory_mib}M", *more]
@@ -111,8 +141,8 @@ def start_mysql(name, directory, disk, args, more):
     return server
 
 
-STARTERS = {ESKER: start_esker, BEFORE: start_esker, NO_ELR: start_esker, OBSERVED: start_esker, BINLOG: start_esker,
-            TWO_PHASE: start_esker, HARDEN_EACH: start_esker, INNODB: start_mariadb, MYROCKS: start_mariadb, MYSQL: start_mysql}
+# All others are Esker.
+STARTERS = {INNODB: start_mariadb, MYROCKS: start_mariadb, MYSQL: start_mysql}
 NEEDED = {INNODB: machine.MARIADB, MYROCKS: machine.MYROCKS}
 
 
@@ -144,14 +174,15 @@ def start(name, directory, disk, args, more):
     os.makedirs(place)
     if name == DUCKDB:
         return duck.Duck(name, machine.duckdb_python(), place, args.memory_mib)
-    return STARTERS[name](name, place, disk, args, more)
+    return STARTERS.get(name, start_esker)(name, place, disk, args, more)
 
 
-def in_turn(args, directory, compared):
-    """Starts one server after the other; each is stopped and its files are removed before the next."""
+def in_turn(args, directory, compared, more=None):
+    """Starts one server after the other; each is stopped and its files are removed before the next. `more`: as of
+    `running`."""
     machine.require(machine.MARIADB_CLIENT)
     for name in names(args, compared):
-        server = start(name, directory, machine.Disk(0, directory), args, [])
+        server = start(name, directory, machine.Disk(0, directory), args, (more or {}).get(name, []))
         try:
             yield server
         finally:
