@@ -2,7 +2,7 @@
 """Replicas of real servers: after random histories, and through kill -9, they have exactly what their source has.
 
     python3 tests/replication equal [--seeds 1-10] [--source esker|mysql|mariadb] [--replica esker|mysql] ...
-    python3 tests/replication kill [--rounds 200] [--seed 1] [--source …] [--replica …] ...
+    python3 tests/replication kill [--rounds 200] [--seed 1] [--source …] [--replica …|mariadb] ...
     python3 tests/replication dump [--rounds 20] [--seed 1] [--replica …] ...
     python3 tests/replication load [--replicas esker,mysql,mariadb] [--seconds 60] [--every 4] [--disk-mib 2000] ...
     python3 tests/replication restore [--rounds 50] [--seed 1] ...
@@ -39,7 +39,7 @@ def arguments():
         p.add_argument("--binary", default="target/release/esker", help="Esker's program")
         p.add_argument("--mysql", default=os.environ.get("ESKER_TEST_MYSQL"), help="folder of MySQL, run in a chroot")
         p.add_argument("--source", default=ESKER, choices=list(MAKES))
-        p.add_argument("--replica", default=ESKER, choices=[ESKER, MYSQL])
+        p.add_argument("--replica", default=ESKER, choices=list(MAKES))
         p.add_argument("--source-options", default="", help="more options of the source, with spaces between them")
         p.add_argument("--folder", default=tempfile.gettempdir(), help="for data directories")
         p.add_argument("--sessions", type=int, default=3)
@@ -64,8 +64,8 @@ def arguments():
 
 
 def options_of(args, mode, workers, order="ON"):
-    if args.replica == MYSQL:
-        return [f"--replica-parallel-workers={workers}"]
+    if args.replica != ESKER:
+        return [f"--{'slave-parallel-threads' if args.replica == MARIADB else 'replica-parallel-workers'}={workers}"]
     return [f"--esker-replica-parallel-mode={mode}", f"--replica-parallel-workers={workers}",
             f"--replica-preserve-commit-order={order}", *collation(args)]
 
@@ -136,6 +136,10 @@ def main():
     args = arguments()
     if MYSQL in (args.source, args.replica) and not args.mysql:
         raise SystemExit("--mysql: a folder with MySQL")
+    if args.replica == MARIADB:
+        if args.verb not in ("kill", "load"):
+            raise SystemExit("--replica mariadb: with `kill`, or as one of the --replicas of `load`")
+        args.position = True  # it knows no GTIDs of MySQL's kind
     args.binary = os.path.abspath(args.binary)
     folder = tempfile.mkdtemp(prefix="replication-", dir=args.folder)
     try:

@@ -8,11 +8,13 @@ At the end, where MySQL's programs are, what mysqlbinlog prints of the source ma
 import random, threading, time
 
 import replays, rows, wire
-from servers import ESKER, MAKES, MARIADB, PATIENCE, Failed, kept_if_failed
+from servers import ESKER, MAKES, MARIADB, MYSQL, PATIENCE, Failed, kept_if_failed
 
 ACCOUNTS, BALANCE = 20, 1000
 # Seconds of load before a kill, and after the restart.
 BEFORE, AFTER = (0.05, 0.6), 0.15
+# So many rounds leave their rows in the tables, for each reads them whole.
+FORGET_EVERY = 10
 TABLES = [
     "CREATE DATABASE d", "CREATE DATABASE e",
     "CREATE TABLE d.accounts (id INT PRIMARY KEY, balance INT NOT NULL)",
@@ -97,26 +99,41 @@ def check_numbers(server):
 
 def prepare(args, source):
     """The account of replicas, and the tables."""
-    source.add_account()
+    source.add_account(is_native=args.replica == MARIADB)
     accounts = ", ".join(f"({n}, {BALANCE})" for n in range(ACCOUNTS))
     done = ", ".join(f"({n}, 0)" for n in range(args.sessions))
     source.sql(*TABLES, f"INSERT INTO d.accounts VALUES {accounts}", f"INSERT INTO d.done VALUES {done}")
 
 
 def start(args, folder, options_of):
-    source = MAKES[args.source](args, folder, "source", 1, args.source_options.split())
+    plain = ["--collation-server=utf8mb4_general_ci"] if args.replica == MARIADB != args.source else []
+    source = MAKES[args.source](args, folder, "source", 1, plain + args.source_options.split())
     modes, workers = args.modes.split(","), args.workers.split(",")
     replica = MAKES[args.replica](args, folder, "replica", 2, options_of(args, modes[-1], workers[-1]))
     return source, replica
 
 
 def set_mode(args, replica, rng):
-    """Another mode for the next rounds."""
-    if args.replica == ESKER:
-        replica.options = [o for o in replica.options if "parallel" not in o and "order" not in o] + [
-            f"--esker-replica-parallel-mode={rng.choice(args.modes.split(','))}",
-            f"--replica-parallel-workers={rng.choice(args.workers.split(','))}",
-            f"--replica-preserve-commit-order={rng.choice(['ON', 'ON', 'OFF'])}"]
+    """Another mode and another number of workers from the next start on."""
+    workers = rng.choice(args.workers.split(","))
+    drawn = {
+        ESKER: lambda: [f"--esker-replica-parallel-mode={rng.choice(args.modes.split(','))}",
+                        f"--replica-parallel-workers={workers}",
+                        f"--replica-preserve-commit-order={rng.choice(['ON', 'ON', 'OFF'])}"],
+        MYSQL: lambda: [f"--replica-parallel-workers={workers}"],
+        MARIADB: lambda: [f"--slave-parallel-threads={workers}",
+                          f"--slave-parallel-mode={rng.choice(['conservative', 'optimistic'])}"],
+    }[replica.make]()
+    replica.options = [o for o in replica.options if "parallel" not in o and "order" not in o] + drawn
+
+
+def stop_server(server, is_source):
+    """Kill -9. A replica of MariaDB that follows by position is shut down instead: it notes its position in a file beside
+    the tables, so after a kill it applies some transactions twice, whatever its source is."""
+    if server.make == MARIADB and not is_source:
+        server.end()
+    else:
+        server.kill()
 
 
 def stop(tellers, number):
@@ -138,7 +155,7 @@ def one_round(args, source, replica, rng, number):
     if rng.random() < 0.15:
         victims = [source, replica]
     for victim in victims:
-        victim.kill()
+        stop_server(victim, victim is source)
     time.sleep(rng.choice([0, 0, 0.2]))
     for victim in victims:
         if victim is replica:
@@ -155,20 +172,28 @@ def one_round(args, source, replica, rng, number):
     return [victim.name for victim in victims], sum(teller.told for teller in tellers)
 
 
+def forget(source):
+    """Empties the tables that grow; sessions count from the beginning."""
+    source.sql("TRUNCATE TABLE d.entries", "TRUNCATE TABLE e.bare", "UPDATE d.done SET n = 0")
+
+
 def run(args, folder, options_of):
     rng = random.Random(args.seed)
     source, replica = start(args, folder, options_of)
     with kept_if_failed([source, replica], folder):
         prepare(args, source)
         replica.follow(source, by_gtid=not args.position)
-        begun, killed = time.time(), {}
+        begun, killed, before = time.time(), {}, 0
         for number in range(1, args.rounds + 1):
             victims, told = one_round(args, source, replica, rng, number)
             for victim in victims:
                 killed[victim] = killed.get(victim, 0) + 1
             if number % 10 == 0 or number == args.rounds:
-                print(f"{args.source} -> {args.replica}: {number} rounds, killed {killed}, {told} transactions, "
+                print(f"{args.source} -> {args.replica}: {number} rounds, killed {killed}, {before + told} transactions, "
                       f"{time.time() - begun:.0f} s", flush=True)
+            if number % FORGET_EVERY == 0:
+                forget(source)
+                before += told
         if args.mysql and args.source == ESKER:
             files = replays.replay(args, folder, source, ESKER, 0)
             print(f"mysqlbinlog of {files} files gives the same", flush=True)

@@ -1,12 +1,13 @@
 """Loads that everybody knows, sysbench and TPC-C, on a source with replicas of several makes, through kill -9 and a full disk.
 
-All replicas follow at once. Every few seconds one of the servers is killed; where the source has a small disk of its own
-(`--disk-mib`, a tmpfs, which needs root), it is full for a while now and then. In the end all tables have the same rows
-on all servers, CHECKSUM TABLE says so where the make computes it alike, and TPC-C's conditions hold.
+All replicas follow at once. Every few seconds one of the servers is killed, and a replica comes back with another mode
+and number of workers; where the source has a small disk of its own (`--disk-mib`, a tmpfs, which needs root), it is
+full for a while now and then. In the end all tables have the same rows on all servers, CHECKSUM TABLE says so where the
+make computes it alike, and TPC-C's conditions hold.
 """
 import os, random, subprocess, sys, threading, time
 
-import rows
+import kills, rows
 from servers import ESKER, MAKES, MARIADB, MYSQL, PATIENCE, Failed, kept_if_failed
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench"))
@@ -105,7 +106,9 @@ def disturb(args, source, replicas, disk, rng):
             counts["full disk"] = counts.get("full disk", 0) + 1
             continue
         victim = rng.choice([source, *replicas])
-        victim.kill()
+        kills.stop_server(victim, victim is source)
+        if victim is not source:
+            kills.set_mode(args, victim, rng)
         victim.start()
         counts[victim.name] = counts.get(victim.name, 0) + 1
     return counts

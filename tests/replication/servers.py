@@ -104,6 +104,11 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def end(self):
+        """Shuts it down in order."""
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
     def remove(self):
         """Ends it, and removes its files."""
         if self.process and self.process.poll() is None:
@@ -211,7 +216,8 @@ class Mariadb(Server):
         return ["mariadbd", "--no-defaults", "--user=root", f"--datadir={self.place}", f"--port={self.port}",
                 "--bind-address=127.0.0.1", f"--socket={self.place}/sock", f"--server-id={self.number}", "--log-bin=binlog",
                 "--binlog-format=ROW", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=32M",
-                "--innodb-log-file-size=16M", "--relay-log=relay", "--log-slave-updates", "--secure-file-priv=", *self.options]
+                "--innodb-log-file-size=16M", "--relay-log=relay", "--relay-log-recovery=ON", "--log-slave-updates",
+                "--secure-file-priv=", *self.options]
 
     def follow(self, source, by_gtid):
         if by_gtid:
