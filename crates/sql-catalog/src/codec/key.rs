@@ -323,6 +323,11 @@ impl KeyCodec {
         PartShape::of(&self.parts[nth]).len(key)
     }
 
+    /// Is part `nth`, at the start of `key`, NULL?
+    pub fn is_null(&self, nth: usize, key: &[u8]) -> bool {
+        PartShape::of(&self.parts[nth]).is_null(key) == Some(true)
+    }
+
     /// Can part `nth` be decoded from a key? Not for collated strings, prefixes, and SET, whose text
     /// would have to be made.
     pub fn is_reversible(&self, nth: usize) -> bool {

@@ -17,7 +17,7 @@ use esker_types::Value;
 use super::judge::{Verdict, count_read, judge, judge_filtered};
 use super::locked::{deciding, is_semi_consistent, lock_of};
 use super::union::{self, LockingUnion};
-use super::walk::{RangeWalk, set_leading};
+use super::walk::RangeWalk;
 use super::{Input, ScanState, set};
 use crate::ctx::ExecCtx;
 use crate::locking::LockingScan;
@@ -321,22 +321,22 @@ impl ScanState {
             return Ok(None);
         };
         loop {
-            if walk.is_taken {
-                walk.leap(access.reverse);
+            if let Some(first_of) = plan.first_of.filter(|_| walk.is_taken) {
+                walk.go_on(first_of, base, reading.view, exec)?;
             }
             if walk.cursor.is_none() && !walk.open_next(base, reading.view, exec)? {
                 return Ok(None);
             }
             let entry = walk.cursor.as_mut().expect("just opened").next();
             let Some((key, value)) = entry.map_err(|e| engine_error(&e))? else {
-                walk.cursor = None;
+                walk.end(access.reverse);
                 self.reads.end(1);
                 exec.tick()?;
                 continue;
             };
             let codec = &base.index().codec;
-            if let Some(parts) = plan.first_of {
-                set_leading(&mut walk.leading, codec, parts, key);
+            if let Some(first_of) = plan.first_of {
+                walk.last.note(first_of, codec, key);
             }
             let verdict = if base.is_clustered() {
                 set(&mut self.key, key);

@@ -23,6 +23,8 @@ use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_syntax::ast::{IndexHintKind, IndexHintScope};
 use esker_types::SqlType;
 
+pub(super) use self::loose::LooseScan;
+
 use super::edge::{always_located, usable};
 use super::exact::are_one_range;
 use super::ranges::RangeSpec;

@@ -15,9 +15,9 @@ use esker_types::{SqlResult, Value};
 use super::access::{CountedRanges, Path, Target};
 use super::conds::{SlotMap, split};
 use super::effort::{rows_asked, rows_looked_at, rows_of_subqueries};
-use super::grouped::{grouped_path, is_streaming};
+use super::grouped::{FirstGroups, is_streaming};
 use super::join_order::Joiner;
-use super::loose::loose_path;
+use super::loose::{LoosePath, loose_path};
 use super::ordered::{comes_ordered, ordered_join, ordered_path};
 use super::{
     BlockPlan, GroupPlan, Node, QueryPlan, RecursivePlan, Root, SetOpsPlan, StageRows, Strategy,
@@ -213,7 +213,7 @@ fn plan_as_written(
         counted_ranges: CountedRanges::default(),
         implied: RefCell::default(),
     };
-    let (source, joined) = plan_source(joiner, &mut order)?;
+    let (source, joined) = plan_source(joiner, &tells, &mut order)?;
     let estimates = rows_behind(block, joined);
     let limit = block.limit.as_ref().and_then(|l| limit_value(&l.count));
     let mut cost = Estimate {
@@ -336,7 +336,11 @@ fn kept_slots(block: &Block) -> Vec<u32> {
     slots
 }
 
-fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<(Node, f64)> {
+fn plan_source(
+    mut joiner: Joiner<'_>,
+    tells: &[bool],
+    order: &mut Vec<OrderKey>,
+) -> SqlResult<(Node, f64)> {
     let block = joiner.block;
     if block.join.is_none() {
         let node = match &block.filter {
@@ -360,7 +364,7 @@ fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<(
         && let TableKind::Base(def) = &table.kind
     {
         let target = Target::new(block, 0, def);
-        if let Some(node) = plan_single(block, &mut joiner, &target, order)? {
+        if let Some(node) = plan_single(&mut joiner, &target, tells, order)? {
             return Ok(node);
         }
     }
@@ -373,17 +377,23 @@ fn plan_source(mut joiner: Joiner<'_>, order: &mut Vec<OrderKey>) -> SqlResult<(
             order.clear();
             planned = ordered;
         }
+    } else if let Some(groups) = FirstGroups::of(block, tells, order)
+        && let Some(grouped) = groups.join(&mut joiner, &planned)?
+    {
+        order.clear();
+        planned = grouped;
     }
     Ok((planned.node, planned.rows))
 }
 
 /// One stored table: an order may come from an index, MIN and MAX from its end.
 fn plan_single(
-    block: &Block,
     joiner: &mut Joiner<'_>,
     target: &Target<'_>,
+    tells: &[bool],
     order: &mut Vec<OrderKey>,
 ) -> SqlResult<Option<(Node, f64)>> {
+    let block = joiner.block;
     let conds = joiner.filter.clone();
     if let Some((path, conds)) = extreme_path(block, joiner, target, conds.clone()) {
         joiner.filter = conds;
@@ -395,15 +405,25 @@ fn plan_single(
         }
         return Ok(Some((node, 1.0)));
     }
-    if let Some((path, parts)) = loose_path(block, joiner, target, &conds) {
-        joiner.pinned.insert(0, path);
+    let groups = FirstGroups::of(block, tells, order);
+    let grouped = groups
+        .as_ref()
+        .and_then(|groups| groups.path(joiner, target, &conds));
+    let loose = loose_path(joiner, target, groups.as_ref(), (order, &conds));
+    let is_cheaper =
+        |loose: &LoosePath| grouped.as_ref().is_none_or(|(cost, _)| loose.cost <= *cost);
+    if let Some(loose) = loose.filter(is_cheaper) {
+        joiner.pinned.insert(0, loose.scan.path);
         let mut planned = joiner.plan()?;
         if let Node::Scan(scan) = &mut planned.node {
-            scan.first_of = Some(parts);
+            scan.first_of = Some(loose.scan.first_of);
+        }
+        if loose.scan.is_ordered {
+            order.clear();
         }
         return Ok(Some((planned.node, planned.rows)));
     }
-    if let Some(path) = grouped_path(block, joiner, target, (order, &conds)) {
+    if let Some((_, path)) = grouped {
         joiner.pinned.insert(0, path);
         let planned = joiner.plan()?;
         order.clear();
@@ -415,7 +435,7 @@ fn plan_single(
         }
         return Ok(None);
     }
-    if let Some(path) = ordered_path(block, joiner, target, order, &conds) {
+    if let Some(path) = ordered_path(joiner, target, order, &conds) {
         joiner.pinned.insert(0, path);
         let planned = joiner.plan()?;
         order.clear();

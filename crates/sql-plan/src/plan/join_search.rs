@@ -441,7 +441,7 @@ impl Joiner<'_> {
     }
 
     /// Distinct values of a column, where an index or a histogram tells.
-    fn distinct_values(&self, slot: u32) -> Option<f64> {
+    pub(super) fn distinct_values(&self, slot: u32) -> Option<f64> {
         self.target_of(slot)?.distinct_values(self.env, slot)
     }
 

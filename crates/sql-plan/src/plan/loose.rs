@@ -1,16 +1,20 @@
 //! What a loose index scan has to tell apart: DISTINCT and GROUP BY over few columns, which do not change when equal
 //! rows come once instead of many times.
 //!
-//! Neighbours: `block` asks; `access` finds the index and prices it.
-//! **Invariant**: a block is answered from one row of every combination of the told columns: it reads no other column
-//! but the one whose MIN or MAX it wants, and every aggregate gives the same for one row as for many equal ones.
+//! LIMIT ends it with the last group that is wanted, where ORDER BY asks for no other order than that of the index.
+//!
+//! Neighbours: `block` asks; `access` finds the index and prices it. **Invariant**: a block is answered from one row of
+//! every combination of the told columns, or two: it reads no other column but the one whose MIN and MAX it wants, and
+//! every aggregate gives the same for one row as for many equal ones.
 
 use esker_types::TypeKind;
 
-use super::access::{Path, Target, cheapest};
+use super::access::{LooseScan, Path, Target, cheapest};
+use super::grouped::FirstGroups;
 use super::join_order::Joiner;
 use super::merge::is_repeatable;
-use crate::bind::{AggCall, Block};
+use super::ordered::{limit_wanted, share_kept};
+use crate::bind::{AggCall, Block, OrderKey};
 use crate::expr::Expr;
 
 /// Rows below which a table is read whole.
@@ -20,17 +24,33 @@ const GAIN: f64 = 2.0;
 
 /// What tells rows apart, beside all columns that are read.
 pub(super) struct Told {
-    /// The column whose MIN, or MAX (`true`), is wanted; it does not tell apart.
-    pub extreme: Option<(u32, bool)>,
+    /// The column whose MIN or MAX is wanted; it does not tell apart.
+    pub extreme: Option<Extreme>,
 }
 
-/// The loose index scan of a block, if it can have one and that is worth it.
+/// A column and which of its ends is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Extreme {
+    pub slot: u32,
+    pub least: bool,
+    pub greatest: bool,
+    pub nullable: bool,
+}
+
+/// The loose index scan of a block, and what it costs up to the last group that is wanted.
+pub(super) struct LoosePath {
+    pub scan: LooseScan,
+    pub cost: f64,
+}
+
+/// The loose index scan of a block, if it can have one and that is worth it. `groups` are those that LIMIT wants.
 pub(super) fn loose_path(
-    block: &Block,
     joiner: &Joiner<'_>,
     target: &Target<'_>,
-    conds: &[Expr],
-) -> Option<(Path, usize)> {
+    groups: Option<&FirstGroups>,
+    (order, conds): (&[OrderKey], &[Expr]),
+) -> Option<LoosePath> {
+    let block = joiner.block;
     if target.rows < LEAST_ROWS || block.locks[0].is_some() {
         return None;
     }
@@ -41,8 +61,24 @@ pub(super) fn loose_path(
         true => target.smallest_covering().cost,
         false => f64::INFINITY,
     });
-    let (path, parts) = target.loose_path(joiner.env, &told, conds, &known)?;
-    (path.cost * GAIN < whole).then_some((path, parts))
+    let is_distinct = block.group.is_none() && limit_wanted(block).is_finite();
+    let in_order = |path: &Path| match groups {
+        Some(groups) => groups.direction(target, path, conds),
+        None if is_distinct => {
+            let reverse = target.order_of(path, order, conds)?;
+            Some((!order.is_empty()).then_some(reverse))
+        }
+        None => None,
+    };
+    let scan = target.loose_scan(joiner.env, &told, conds, (&known, &in_order))?;
+    let path = &scan.path;
+    let found = path.rows * share_kept(joiner, target, conds, path);
+    let cost = match groups {
+        _ if !scan.is_ordered => path.cost,
+        Some(groups) => groups.part(path.cost, found),
+        None => path.cost * (limit_wanted(block) / found.max(1.0)).min(1.0),
+    };
+    (cost * GAIN < whole).then_some(LoosePath { scan, cost })
 }
 
 /// What the block tells rows apart by; `None` where their number counts.
@@ -63,7 +99,7 @@ fn told(block: &Block, conds: &[Expr]) -> Option<Told> {
     };
     let reads_it = |e: &Expr| {
         let mut reads = false;
-        e.slots(&mut |slot| reads |= told.extreme.is_some_and(|(own, _)| own == slot));
+        e.slots(&mut |slot| reads |= told.extreme.is_some_and(|e| e.slot == slot));
         reads
     };
     let after = block.output.iter().chain(&block.having);
@@ -72,10 +108,10 @@ fn told(block: &Block, conds: &[Expr]) -> Option<Told> {
     (!others.into_iter().any(reads_it)).then_some(told)
 }
 
-/// The column whose MIN or MAX is all that the aggregates want of the rows of a group, `Some(None)` if they want none;
-/// `None` if they want more.
-fn extreme(aggs: &[AggCall]) -> Option<Option<(u32, bool)>> {
-    let mut found = None;
+/// The column whose MIN and MAX are all that the aggregates want of the rows of a group, `Some(None)` if they want
+/// none; `None` if they want more.
+fn extreme(aggs: &[AggCall]) -> Option<Option<Extreme>> {
+    let mut found: Option<Extreme> = None;
     for agg in aggs {
         if !agg.args.iter().all(is_repeatable) {
             return None;
@@ -89,23 +125,31 @@ fn extreme(aggs: &[AggCall]) -> Option<Option<(u32, bool)>> {
             _ => return None,
         };
         let [arg] = &agg.args[..] else { return None };
-        // Texts are equal in more ways than one, labels are not compared by their numbers, local time repeats an hour
-        // when clocks go back, and NULLs come first.
+        // Texts are equal in more ways than one, labels are not compared by their numbers, and local time repeats an
+        // hour when clocks go back.
         let is_ordered = arg.ty.is_numeric() || arg.ty.is_temporal();
         let is_local = arg.ty.kind == TypeKind::Timestamp;
-        if !is_ordered || is_local || (arg.ty.nullable && !is_max) {
+        if !is_ordered || is_local {
             return None;
         }
-        let this = (arg.as_column()?, is_max);
-        if *found.get_or_insert(this) != this {
+        let slot = arg.as_column()?;
+        let extreme = found.get_or_insert(Extreme {
+            slot,
+            least: false,
+            greatest: false,
+            nullable: arg.ty.nullable,
+        });
+        if extreme.slot != slot {
             return None;
         }
+        extreme.least |= !is_max;
+        extreme.greatest |= is_max;
     }
     // What a distinct aggregate reads has to come with all of its values.
     let distinct = aggs.iter().filter(|agg| agg.distinct);
     let mut is_told = false;
     distinct.flat_map(|agg| &agg.args).for_each(|arg| {
-        arg.slots(&mut |slot| is_told |= found.is_some_and(|(own, _)| own == slot));
+        arg.slots(&mut |slot| is_told |= found.is_some_and(|own| own.slot == slot));
     });
     (!is_told).then_some(found)
 }

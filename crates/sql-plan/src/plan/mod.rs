@@ -452,8 +452,8 @@ pub struct ScanPlan {
     pub row_slot: Option<u32>,
     /// Stop after the first row: MIN or MAX read from an end of the index.
     pub first_only: bool,
-    /// Loose index scan: of rows that are equal in so many leading key parts, more than the first need not be given.
-    pub first_of: Option<usize>,
+    /// Loose index scan: which of the rows that are equal in leading key parts are enough.
+    pub first_of: Option<FirstOf>,
     /// Row locks.
     pub lock: Option<LockSpec>,
     /// LATERAL: the derived table sees the row so far.
@@ -495,6 +495,17 @@ impl ScanPlan {
         let is_full = matches!(access.kind, AccessKind::Full);
         is_full && candidates.is_empty() && !self.conds.iter().any(is_asked)
     }
+}
+
+/// What a loose index scan gives of the entries that are equal in leading key parts: the first one at least.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstOf {
+    /// How many parts.
+    pub parts: usize,
+    /// If the next part of the first one is NULL, the first one whose is not, too.
+    pub passes_nulls: bool,
+    /// The last one, too.
+    pub with_last: bool,
 }
 
 /// What a scan reads.

@@ -27,7 +27,6 @@ const GAIN: f64 = 2.0;
 
 /// A path that makes the sort unnecessary and is worth it.
 pub(super) fn ordered_path(
-    block: &Block,
     joiner: &Joiner<'_>,
     target: &Target<'_>,
     order: &[OrderKey],
@@ -36,7 +35,6 @@ pub(super) fn ordered_path(
     let known = |e: &Expr| joiner.is_known(e, 0);
     let chosen = target.best(joiner.env, conds, &known);
     // With LIMIT an ordered path stops early, if the conditions let enough rows through.
-    let wanted = rows_wanted(block);
     let sorted_cost = chosen.cost + sort_cost(chosen.rows);
     let mut priced: Vec<(f64, Path)> = target
         .ordered_paths(joiner.env, order, conds, &known)
@@ -44,7 +42,8 @@ pub(super) fn ordered_path(
         .map(|path| {
             // No more rows meet the conditions than the cheapest path reads.
             let most = (chosen.rows / path.rows.max(1.0)).max(LEAST_SHARE);
-            let needed = wanted / share_kept(joiner, target, conds, &path).min(most);
+            let share = share_kept(joiner, target, conds, &path).min(most);
+            let needed = rows_wanted(joiner, path.rows * share) / share;
             let part = (needed / path.rows.max(1.0)).min(1.0);
             (path.cost * part, path)
         })
@@ -53,7 +52,7 @@ pub(super) fn ordered_path(
     // known of a plan that is kept.
     let is_whole = |path: &Path| matches!(path.access.kind, AccessKind::Full);
     let is_bounded = |path: &Path| !is_whole(path) || (is_whole(&chosen) && target.is_small());
-    let ends_early = target.locks_rows() && wanted.is_finite();
+    let ends_early = target.locks_rows() && rows_wanted(joiner, chosen.rows).is_finite();
     let is_preferred = ends_early && priced.iter().any(|(_, path)| is_bounded(path));
     if is_preferred {
         priced.retain(|(_, path)| is_bounded(path));
@@ -87,8 +86,7 @@ pub(super) fn ordered_join(
     sorting: &Planned,
 ) -> SqlResult<Option<Planned>> {
     let block = joiner.block;
-    let wanted = rows_wanted(block);
-    if wanted.is_infinite() || block.tables.len() < 2 {
+    if limit_wanted(block).is_infinite() || block.tables.len() < 2 {
         return Ok(None);
     }
     let mut most = (sorting.cost + sort_cost(sorting.rows)) / GAIN;
@@ -109,7 +107,7 @@ pub(super) fn ordered_join(
         let Some(led) = led else { continue };
         // Both give the same rows; the fewer are by what indexes say of the conditions.
         let rows = led.rows.min(sorting.rows).max(1.0);
-        let cost = led.cost * (wanted / rows).min(1.0);
+        let cost = led.cost * (rows_wanted(joiner, rows) / rows).min(1.0);
         if cost < most && comes_ordered(joiner, &led.node, order) {
             most = cost;
             best = Some(led);
@@ -118,10 +116,28 @@ pub(super) fn ordered_join(
     Ok(best)
 }
 
-/// Rows of a block's source that LIMIT needs; infinitely many where it needs all.
-pub(super) fn rows_wanted(block: &Block) -> f64 {
+/// Rows of a block's source, which gives `rows` in all, that LIMIT needs; infinitely many where it needs all.
+fn rows_wanted(joiner: &Joiner<'_>, rows: f64) -> f64 {
+    let block = joiner.block;
+    let wanted = limit_wanted(block);
+    match (block.distinct, block.group.is_some() || block.beside > 0) {
+        (false, _) => wanted,
+        (true, false) => wanted * rows_per_distinct(joiner, rows),
+        (true, true) => f64::INFINITY,
+    }
+}
+
+/// Of `rows` rows, those that DISTINCT makes one. Columns of which nothing is known are thought to tell none apart.
+fn rows_per_distinct(joiner: &Joiner<'_>, rows: f64) -> f64 {
+    let columns = joiner.block.output.iter().filter_map(Expr::as_column);
+    let values = columns.filter_map(|slot| joiner.distinct_values(slot));
+    rows.max(1.0) / values.product::<f64>().clamp(1.0, rows.max(1.0))
+}
+
+/// Rows, or groups, that LIMIT lets through; infinitely many without it.
+pub(super) fn limit_wanted(block: &Block) -> f64 {
     match &block.limit {
-        Some(limit) if !block.calc_found_rows && !block.distinct => {
+        Some(limit) if !block.calc_found_rows => {
             let number = |e: &Expr| limit_value(e).map_or(UNKNOWN_LIMIT, |n| n as f64);
             number(&limit.count) + limit.offset.as_ref().map_or(0.0, number)
         }
@@ -158,7 +174,8 @@ pub(super) fn comes_ordered(joiner: &Joiner<'_>, node: &Node, order: &[OrderKey]
     target.order_of(&path, order, &scan.conds) == Some(access.reverse)
 }
 
-fn leftmost(node: &Node) -> Option<&ScanPlan> {
+/// The table that is read first.
+pub(super) fn leftmost(node: &Node) -> Option<&ScanPlan> {
     match node {
         Node::Scan(scan) => Some(scan),
         Node::Filter(child, _) => leftmost(child),

@@ -1,8 +1,8 @@
 //! Tests of queries from text to rows, which need everything from the parser to DML.
 //!
-//! `rig` runs the statements. By floor: `bind`, `aliases` (names and types) · `plan`, `cost`, `conds`, `equalities`,
-//! `group_keys`, `index_paths`, `needed`, `planned_again` (plans) · `exec`, `window`, `spill`, `profile` (running
-//! them) · `oracle` (answers recorded from MySQL).
+//! `rig` runs the statements. By floor: `bind`, `aliases` (names and types) · `plan`, `cost`, `cost_ends`, `conds`,
+//! `equalities`, `group_keys`, `index_paths`, `needed`, `planned_again` (plans) · `exec`, `window`, `spill`, `profile`
+//! (running them) · `oracle` (answers recorded from MySQL).
 //! Neighbours: `dml::testing` makes the tables.
 //! **Invariant**: what a test of a lower floor needs of an upper one stands here, not there.
 
@@ -10,6 +10,7 @@ mod aliases;
 mod bind;
 mod conds;
 mod cost;
+mod cost_ends;
 mod equalities;
 mod exec;
 mod group_keys;

@@ -134,26 +134,38 @@ impl Target<'_> {
     ) -> Vec<(Path, f64)> {
         let mut found = Vec::new();
         for (nth, _) in self.candidates(IndexHintScope::GroupBy) {
-            let Some((sequence, parts)) = self.in_index_order(nth, keys) else {
+            let Some((_, parts)) = self.in_index_order(nth, keys) else {
                 continue;
             };
             for path in self.both_paths(env, nth, conds, known) {
-                let Some(reverse) = self.order_of(&path, leading, conds) else {
-                    continue;
-                };
-                let parts_of = &self.def.indexes[nth].parts;
-                let further = sequence.iter().map(|(part, key)| OrderKey {
-                    expr: (*key).clone(),
-                    desc: parts_of.get(*part).is_some_and(|p| p.desc) != reverse,
-                });
-                let order: Vec<OrderKey> = leading.iter().cloned().chain(further).collect();
-                if self.order_of(&path, &distinct(order), conds) == Some(reverse) {
+                if let Some(reverse) = self.groups_together(&path, (leading, keys), conds) {
                     let rows = self.rows_per_group(env, nth, parts);
                     found.push((path.in_order(reverse), rows));
                 }
             }
         }
         found
+    }
+
+    /// Does the path give rows with equal keys together, and in the order of `leading`, which are some of the keys?
+    /// `Some(true)` when read backwards.
+    pub(in crate::plan) fn groups_together(
+        &self,
+        path: &Path,
+        (leading, keys): (&[OrderKey], &[Expr]),
+        conds: &[Expr],
+    ) -> Option<bool> {
+        let index = path.access.index;
+        let (sequence, _) = self.in_index_order(index, keys)?;
+        let reverse = self.order_of(path, leading, conds)?;
+        let parts = &self.def.indexes[index].parts;
+        let further = sequence.iter().map(|(part, key)| OrderKey {
+            expr: (*key).clone(),
+            desc: parts.get(*part).is_some_and(|p| p.desc) != reverse,
+        });
+        let order: Vec<OrderKey> = leading.iter().cloned().chain(further).collect();
+        let is_in_order = self.order_of(path, &distinct(order), conds) == Some(reverse);
+        is_in_order.then_some(reverse)
     }
 
     /// Keys in the order of an index's parts, and how many leading parts they reach over; `None` if one is no column.

@@ -107,18 +107,8 @@ impl Target<'_> {
             .flatten()
     }
 
-    /// Rows with one value of an index's first `parts` parts.
-    pub(super) fn rows_per_key(&self, env: &BindEnv<'_>, nth: usize, parts: usize) -> f64 {
-        self.rows_by(self.sample(env, nth, !self.alone), nth, parts)
-    }
-
-    /// The same, where the table is read group by group.
-    pub(in crate::plan) fn rows_per_group(
-        &self,
-        env: &BindEnv<'_>,
-        nth: usize,
-        parts: usize,
-    ) -> f64 {
+    /// Rows with one value of an index's first `parts` parts, where joins or groups make a sample worth its price.
+    pub(super) fn rows_per_group(&self, env: &BindEnv<'_>, nth: usize, parts: usize) -> f64 {
         self.rows_by(self.sample(env, nth, true), nth, parts)
     }
 
@@ -145,7 +135,7 @@ impl Target<'_> {
         let index = &self.def.indexes[nth];
         match index.unique && index.parts.len() == 1 {
             true => Some(self.rows),
-            false => Some((self.rows / self.rows_per_key(env, nth, 1)).max(1.0)),
+            false => Some((self.rows / self.rows_per_group(env, nth, 1)).max(1.0)),
         }
     }
 

@@ -195,9 +195,9 @@ fn show_order(scan: &ScanPlan, def: &TableDef, access: &Access, line: &mut Line)
     if access.reverse {
         add_extra(line, "Backward index scan");
     }
-    if let Some(parts) = scan.first_of {
+    if let Some(first_of) = scan.first_of {
         line.access = Some("range");
-        line.key_len = Some(key_len(def, &def.indexes[access.index], parts).to_string());
+        line.key_len = Some(key_len(def, &def.indexes[access.index], first_of.parts).to_string());
         if line.possible.is_none() {
             line.possible.clone_from(&line.key);
         }
