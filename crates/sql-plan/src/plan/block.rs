@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_types::{SqlResult, Value};
+use esker_types::{SqlResult, TypeKind, Value};
 
 use super::access::{CountedRanges, Path, Target};
 use super::conds::{SlotMap, split};
@@ -463,8 +463,10 @@ fn extreme_path(
     };
     let [arg] = &agg.args[..] else { return None };
     let slot = arg.as_column()?;
-    // ENUM and SET compare by text in MIN and MAX, strings are equal in more ways than one.
-    if arg.ty.is_string() || !(arg.ty.is_numeric() || arg.ty.is_temporal()) {
+    // ENUM and SET compare by text in MIN and MAX. Of texts that are equal in more ways than one the end has one, as in
+    // MySQL.
+    let is_text = matches!(arg.ty.kind, TypeKind::Char | TypeKind::VarChar);
+    if !(is_text || arg.ty.is_numeric() || arg.ty.is_temporal()) {
         return None;
     }
     let columns = block.tables[0].used_slots();

@@ -139,6 +139,28 @@ fn groups_of_joins_end_with_the_last_one_that_limit_wants() {
 }
 
 #[test]
+fn the_least_and_the_greatest_text_are_at_the_ends_of_their_index() {
+    let mut rig = tables();
+    for sql in [
+        "SELECT LOWER(MIN(s)) FROM o",
+        "SELECT MAX(s) FROM o",
+        "SELECT MIN(s) FROM o WHERE s > 'x100'",
+        "SELECT LOWER(MAX(s)) FROM o WHERE s < 'x100'",
+    ] {
+        let read = rows_read(&rig, sql);
+        assert!(read <= 1.0, "{sql}: {read}\n{}", rig.analyze(sql));
+        assert_eq!(
+            rig.value(sql).to_lowercase(),
+            rig.value(&without_indexes(sql)).to_lowercase()
+        );
+    }
+    let cost = |sql: &str| rig.plan(sql, &[]).expect(sql).cost_rows;
+    assert!(cost("SELECT MIN(s), MAX(s) FROM o") < 10.0);
+    rig.bench.ok("DELETE FROM o");
+    assert_eq!(rig.value("SELECT MAX(s) FROM o"), "NULL");
+}
+
+#[test]
 fn a_loose_scan_reads_both_ends_of_a_group() {
     let mut rig = tables();
     let compare = |rig: &Rig, sql: &str, most: f64| {
