@@ -1,13 +1,14 @@
 //! From the join tree of a block to the units that are ordered: tables, and outer joins as wholes.
 //!
-//! Neighbours: `join_order` orders the units; `conds`, `equalities` and `implied_ranges` say what follows from their
-//! conditions.
+//! Neighbours: `join_order` orders the units; `conds`, `known_columns`, `equalities` and `implied_ranges` say what
+//! follows from their conditions.
 //! **Invariant**: an outer join becomes an inner one only where a condition throws its null-complemented rows away.
 
 use super::conds::{TableSet, implied, rejects_null, split};
 use super::equalities::Equalities;
 use super::implied_ranges::ImpliedRanges;
 use super::join_order::{Group, Joiner, Unit, UnitKind};
+use super::known_columns;
 use crate::bind::{JoinNode, JoinType};
 use crate::expr::{Expr, fold};
 
@@ -27,6 +28,7 @@ impl Joiner<'_> {
             .conds
             .retain(|c| fold::constant_boolean(c) != Some(true));
         self.simplify(&mut group);
+        known_columns::propagate(&mut group, &self.map);
         let further: Vec<Expr> = group
             .conds
             .iter()

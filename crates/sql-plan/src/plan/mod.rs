@@ -1,18 +1,19 @@
 //! The planner: a cost-based optimizer from bound blocks to operators, and EXPLAIN.
 //!
-//! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that
-//! stay), `apart` (subqueries taken out of their row), `semi_join` (those of WHERE as joins), `looked_up` (EXISTS by a
-//! hash table), `conds` (splitting and placing conditions), `equalities` and `implied_ranges` (their transitive
-//! closure), `edge`, `edge_plain`, `ranges`, `range_build`, `runs`, `exact` (conditions to key ranges), `stats` and
-//! `estimate` (selectivity, cardinality), `cost` (the cost model), `effort` (what a finished plan costs), `access`
-//! (access paths), `join_units`, `join_order`, `join_hints`, `join_search` and `join_greedy` (join enumeration),
-//! `join_scan` (the tables of a join), `anti_join` (outer joins that want no match), `ordered` (ORDER BY by an index),
-//! `grouped` (streaming aggregation), `loose` (loose index scan), `extremes` (MIN and MAX from an index), `group_keys`
-//! (functional dependencies in GROUP BY), `window` (shared sorts), `needed` (projection pushdown), `block` (a whole
-//! block), `strategy` (serial or parallel), `explain`, `profile` (what operators did, for EXPLAIN ANALYZE),
-//! `column_ranges` (what a scan says of columns), `counted` (what status variables count), `trace` (what was
-//! considered, for OPTIMIZER_TRACE), `keyed` (plans that are good for other values, too). Statements that need no
-//! planning at all are `esker_sql_exec::short`'s. Neighbours: `bind` below in the flow, `exec` runs the plans.
+//! In flow order: `merge` (derived tables become part of the query), `pushdown` (conditions move into those that stay),
+//! `apart` (subqueries taken out of their row), `semi_join` (those of WHERE as joins), `looked_up` (EXISTS by a hash
+//! table), `conds` (splitting and placing conditions), `known_columns` (constant propagation), `equalities` and
+//! `implied_ranges` (their transitive closure), `edge`, `edge_plain`, `ranges`, `range_build`, `runs`, `exact`
+//! (conditions to key ranges), `stats` and `estimate` (selectivity, cardinality), `cost` (the cost model), `effort`
+//! (what a finished plan costs), `access` (access paths), `join_units`, `join_order`, `join_hints`, `join_search` and
+//! `join_greedy` (join enumeration), `join_scan` (the tables of a join), `anti_join` (outer joins that want no match),
+//! `ordered` (ORDER BY by an index), `grouped` (streaming aggregation), `loose` (loose index scan), `extremes` (MIN and
+//! MAX from an index), `group_keys` (functional dependencies in GROUP BY), `window` (shared sorts), `needed`
+//! (projection pushdown), `block` (a whole block), `strategy` (serial or parallel), `explain`, `profile` (what
+//! operators did, for EXPLAIN ANALYZE), `column_ranges` (what a scan says of columns), `counted` (what status variables
+//! count), `trace` (what was considered, for OPTIMIZER_TRACE), `keyed` (plans that are good for other values, too).
+//! Statements that need no planning at all are `esker_sql_exec::short`'s. Neighbours: `bind` below in the flow, `exec`
+//! runs the plans.
 //!
 //! **Invariants**: a plan is immutable, `Send + Sync` and independent of the session that made it;
 //! every condition of a block is evaluated at the first operator where its columns are there, also
@@ -44,6 +45,7 @@ mod join_scan;
 mod join_search;
 mod join_units;
 mod keyed;
+mod known_columns;
 mod looked_up;
 mod loose;
 mod merge;

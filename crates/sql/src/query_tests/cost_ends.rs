@@ -217,3 +217,33 @@ fn a_loose_scan_reads_both_ends_of_a_group() {
         assert_eq!(rig.sorted(sql), rig.sorted(&without_indexes(sql)), "{sql}");
     }
 }
+
+#[test]
+fn a_column_that_equals_a_constant_bounds_other_tables() {
+    let rig = tables();
+    for (join, path) in [
+        (
+            "FROM l JOIN o ON o.n BETWEEN l.id * 10 AND l.id * 10 + 2 WHERE l.id = 7",
+            "o range n",
+        ),
+        (
+            "FROM l JOIN o ON o.n > l.id + 390 WHERE l.id = 7",
+            "o range n",
+        ),
+        (
+            "FROM l LEFT JOIN o ON o.n > l.id + 390 AND o.n < 399 WHERE 7 = l.id",
+            "o range n",
+        ),
+        (
+            "FROM l LEFT JOIN o ON o.n > l.id + 1000 WHERE l.id = 7",
+            "o range n",
+        ),
+    ] {
+        let sql = format!("SELECT l.v, o.id, o.s {join} ORDER BY o.id");
+        let lines = rig.explain(&sql);
+        assert!(lines[1].starts_with(path), "{join}: {lines:?}");
+        let plain = sql.replace("JOIN o", "JOIN o IGNORE INDEX (n)");
+        assert_eq!(rig.rows(&sql), rig.rows(&plain), "{join}");
+        assert!(!rig.rows(&sql).is_empty(), "{join}");
+    }
+}
