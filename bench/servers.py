@@ -24,21 +24,23 @@ WITH_BINLOG = {
 class Server:
     """A server process. `storage_engine` is what the tables are created with; Esker takes the name and ignores it."""
 
-    def __init__(self, name, command, port, directory, disk, storage_engine="innodb"):
+    def __init__(self, name, command, port, directory, disk, storage_engine="innodb", remove=None):
         self.name, self.port, self.directory = name, port, directory
         self.is_esker = name.startswith(ESKER)
         self.storage_engine = storage_engine
-        self.remove = None  # what else goes when it is stopped
+        self.remove = remove  # what else goes when it is stopped
         self.log = open(os.path.join(directory, "log"), "a")
         self.command, self.environment = command, os.environ | disk.environment | {"SYNC_COUNTS": f"{directory}/syncs"}
         self.spawn()
         for _ in range(600):
             if self.process.poll() is not None:
+                self.stop()
                 with open(self.log.name, errors="replace") as log:
                     sys.exit(f"{name} did not start:\n{''.join(log.readlines()[-5:])}")
             if self.sql("SELECT 1", check=False).returncode == 0:
                 return
             time.sleep(0.1)
+        self.stop()
         sys.exit(f"{name} does not answer")
 
     def spawn(self):
@@ -112,7 +114,7 @@ def start_mariadb(name, directory, disk, args, more):
                    stderr=subprocess.DEVNULL)
     if name == INNODB:
         storage_engine = "innodb"
-        options = ["--innodb-flush-log-at-trx-commit=1", "--innodb-log-file-size=4G",
+        options = ["--innodb-flush-log-at-trx-commit=1", f"--innodb-log-file-size={args.peer_log_mib}M",
                    f"--innodb-buffer-pool-size={args.memory_mib}M"]
     else:
         storage_engine = "rocksdb"
@@ -135,10 +137,8 @@ def start_mysql(name, directory, disk, args, more):
     disk = disk.inside(args.mysql, data)
     command = [*mysqld, f"--port={port}", "--bind-address=127.0.0.1", f"--socket={data}/s.sock", "--mysqlx=OFF",
                "--secure-file-priv=", "--max-connections=4000", "--max-prepared-stmt-count=1000000",
-               "--innodb-redo-log-capacity=4G", f"--innodb-buffer-pool-size={args.memory_mib}M", *more]
-    server = Server(name, command, port, directory, disk)
-    server.remove = outside
-    return server
+               f"--innodb-redo-log-capacity={args.peer_log_mib}M", f"--innodb-buffer-pool-size={args.memory_mib}M", *more]
+    return Server(name, command, port, directory, disk, remove=outside)
 
 
 # All others are Esker.
