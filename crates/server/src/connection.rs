@@ -323,6 +323,7 @@ impl Connection {
             }
         };
         let missing = end.saturating_sub(buffer.len());
+        buffer.reserve(missing.min(READ_CHUNK));
         let mut bounded = (&mut self.stream).take(missing as u64);
         if bounded.read_buf(buffer).await? == 0 {
             return Err(Gone);

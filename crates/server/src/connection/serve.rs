@@ -89,10 +89,17 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, peer: Peer, door:
         shared.instance.count_aborted_client();
     }
     session.note_logout();
-    // Rolling back a large transaction may take a while.
-    tokio::task::block_in_place(|| drop(session));
+    if session.ends_at_once() {
+        drop(session);
+    } else {
+        // Rolling back a large transaction may take a while.
+        tokio::task::block_in_place(|| drop(session));
+    }
     drop(seat);
-    let _ = timeout(Duration::from_secs(1), conn.stream.shutdown()).await;
+    // A socket is shut by being closed; TLS says goodbye.
+    if conn.stream.is_tls() {
+        let _ = timeout(Duration::from_secs(1), conn.stream.shutdown()).await;
+    }
 }
 
 /// A connection whose client has not said anything yet.

@@ -60,6 +60,11 @@ impl Session {
         self.state.explicit || (!self.vars.autocommit && self.state.active)
     }
 
+    /// Does its end take no time: are there no rows to take back and no statement to give up?
+    pub fn ends_at_once(&self) -> bool {
+        !self.state.active && self.running.is_none()
+    }
+
     /// Is a transaction open, as the client's status bits show it? With autocommit off it begins with the first table
     /// that is used: `SELECT 1` does not open one, nor does CALL of a procedure that uses none.
     pub(super) fn shows_transaction(&self) -> bool {

@@ -209,6 +209,27 @@ fn limits_and_orders_are_those_of_the_general_path() {
     assert!(hits > 50, "{hits} queries had a plan");
 }
 
+/// A session that has only read, or has committed, leaves its worker nothing to do.
+#[test]
+fn the_end_of_a_session_takes_time_where_there_are_rows_to_take_back() {
+    let machine = SimEnv::new(38);
+    let mut root = filled(&open(&machine, &[]));
+    for (sql, at_once) in [
+        ("SELECT c FROM t WHERE id = 5", true),
+        ("UPDATE t SET k = k + 1 WHERE id = 5", true),
+        ("BEGIN", true),
+        ("UPDATE t SET k = k + 1 WHERE id = 5", false),
+        ("COMMIT", true),
+    ] {
+        root.ask(sql);
+        root.0.start_next();
+        assert_eq!(root.0.ends_at_once(), at_once, "{sql}");
+    }
+    root.0.start(Request::Query(b"SELECT c FROM t"));
+    assert!(matches!(root.0.step(Mode::Thread), Step::Done(_)));
+    assert!(!root.0.ends_at_once(), "its rows are still to be taken");
+}
+
 fn sorted_unless(in_order: bool, mut rows: Vec<String>) -> Vec<String> {
     if !in_order {
         rows.sort();
