@@ -8,7 +8,7 @@
 use esker_engine::Direction;
 use esker_sql_catalog::catalog::{IndexDef, IndexPart, TableDef, same_name};
 use esker_sql_syntax::ast::{
-    BinaryOp, ColumnRef, Expr, IndexHint, IndexHintKind, Literal, OrderItem,
+    BinaryOp, ColumnRef, Expr, IndexHint, IndexHintKind, IsTest, Literal, OrderItem,
 };
 use esker_types::{Decimal, TypeKind, Value};
 
@@ -108,6 +108,7 @@ struct Cond {
 }
 
 enum Test {
+    /// Equal to the value, or NULL where that is [`Operand::Null`].
     Eq(Operand),
     Low(Operand, bool),
     High(Operand, bool),
@@ -150,6 +151,17 @@ fn condition(names: &Names<'_>, e: &Expr) -> Option<Cond> {
             col: names.of(expr)?,
             test: Test::In(list.iter().map(operand).collect::<Option<_>>()?),
         }),
+        Expr::Is {
+            expr,
+            negated: false,
+            test: IsTest::Null,
+        } => {
+            let col = names.of(expr)?;
+            // Some values that are not NULL are, to `IS NULL` of a column that cannot be it.
+            let nullable = names.table.columns[col].ty.nullable;
+            let test = Test::Eq(Operand::Null);
+            nullable.then_some(Cond { col, test })
+        }
         _ => None,
     }
 }

@@ -93,7 +93,8 @@ pub fn compile(
         ..
     } = access;
     let def = &table.indexes[index];
-    let unique = def.unique && matches!(ranges.as_slice(), [r] if r.equal.len() == def.parts.len());
+    let unique = def.unique
+        && matches!(ranges.as_slice(), [r] if r.equal.len() == def.parts.len() && !r.has_null());
     let is_covered = !def.primary && !def.hidden && has_all(table, def, &read);
     let index_only = is_covered.then(|| {
         let columns = 0..table.columns.len();

@@ -33,6 +33,8 @@ pub use select::Scratch;
 enum Operand {
     Param(u32),
     Const(Value),
+    /// What `IS NULL` looks for; a parameter or a constant that is NULL is equal to nothing.
+    Null,
 }
 
 /// One range of an index: parts equal to `equal`, the next part between the ends (value, inclusive).
@@ -41,6 +43,14 @@ struct RangeSpec {
     equal: Vec<Operand>,
     low: Option<(Operand, bool)>,
     high: Option<(Operand, bool)>,
+}
+
+impl RangeSpec {
+    /// Does it look for NULL, of which a unique index may have several?
+    fn has_null(&self) -> bool {
+        let mut equal = self.equal.iter();
+        equal.any(|operand| matches!(operand, Operand::Null))
+    }
 }
 
 /// LIMIT and OFFSET.

@@ -21,6 +21,7 @@ pub(super) fn value<'a>(operand: &'a Operand, params: &'a [Value]) -> Option<Val
     match operand {
         Operand::Param(n) => params.get(*n as usize).map(Value::as_ref),
         Operand::Const(v) => Some(v.as_ref()),
+        Operand::Null => Some(ValueRef::Null),
     }
 }
 
@@ -58,8 +59,18 @@ impl Placed<'_> {
     }
 }
 
-/// The place of a value, if it is known exactly.
-fn place<'a>(v: ValueRef<'a>, ty: &SqlType, zone: &TimeZone) -> Option<Place<'a>> {
+/// The place of an operand's value, if it is known exactly.
+fn place<'a>(
+    operand: &'a Operand,
+    params: &'a [Value],
+    ty: &SqlType,
+    zone: &TimeZone,
+) -> Option<Place<'a>> {
+    let v = value(operand, params)?;
+    if matches!(operand, Operand::Null) {
+        debug_assert!(ty.nullable);
+        return Some(Place::At(Placed::Given(v)));
+    }
     if let ValueRef::Str(text) = v
         && ty.is_string()
     {
@@ -123,7 +134,7 @@ pub(super) fn range(
     zone: &TimeZone,
 ) -> SqlResult<Option<Keys>> {
     let parts = index.codec.parts();
-    let place_in = |nth: usize, operand| place(value(operand, params)?, &parts[nth].ty, zone);
+    let place_in = |nth: usize, operand| place(operand, params, &parts[nth].ty, zone);
     let mut equal: SmallVec<[Placed<'_>; 4]> = SmallVec::new();
     for (nth, operand) in spec.equal.iter().enumerate() {
         match place_in(nth, operand) {
@@ -175,7 +186,7 @@ pub(super) fn full_key(
     key.clear();
     for (nth, operand) in spec.equal.iter().enumerate() {
         let ty = &index.codec.parts()[nth].ty;
-        match value(operand, params).and_then(|v| place(v, ty, zone)) {
+        match place(operand, params, ty, zone) {
             Some(Place::At(v)) => index.codec.encode_part(nth, v.as_ref(), zone, key)?,
             Some(_) => {
                 key.clear();

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::access::KeyPart;
 use super::place::{self, Keys};
 use super::window::{MOST_GATHERED_ROWS, Window};
-use super::{AggKind, Output, ShortSelect};
+use super::{AggKind, Output, RangeSpec, ShortSelect};
 use esker_sql_catalog::catalog::{
     HandlerCall, IndexDef, ReadCount, RowEvent, Walk, note_call, note_examined,
 };
@@ -318,7 +318,8 @@ impl ShortSelect {
     fn walk(&self, range: &KeyRange) -> (Walk, u64) {
         let is_back = self.direction == Direction::Backward;
         let index = self.index();
-        if index.unique && index.parts.len() == 1 && range.has_one_prefix() {
+        let looks_for_null = self.ranges.iter().any(RangeSpec::has_null);
+        if index.unique && !looks_for_null && index.parts.len() == 1 && range.has_one_prefix() {
             return (Walk::Unique, 1);
         }
         match (range.is_all(), is_back) {

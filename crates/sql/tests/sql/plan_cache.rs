@@ -213,6 +213,8 @@ const SHAPES: &[&str] = &[
     "SELECT id FROM m USE INDEX (PRIMARY) WHERE a=@ ORDER BY b LIMIT 2",
     "SELECT id FROM s WHERE id >= @ ORDER BY id LIMIT 3",
     "SELECT id FROM n WHERE d=@ OR f=#",
+    "SELECT id FROM s WHERE b IS NULL OR b=@",
+    "SELECT id FROM m WHERE c IS NULL OR c=@",
     "SELECT id FROM n WHERE id=1 GROUP BY @",
     "SELECT id, k FROM n WHERE id < # ORDER BY @",
     "SELECT id FROM n WHERE v LIKE @",

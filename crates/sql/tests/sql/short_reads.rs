@@ -146,6 +146,8 @@ fn limits_and_orders_are_those_of_the_general_path() {
         ("d < 500000000", "-1"),
         ("f < 100.25", "3e0"),
         ("d IN (1.05, 7.15, 2.001)", "3"),
+        ("d IS NULL", "NULL"),
+        ("at IS NULL AND id > 30", "2900"),
         ("id BETWEEN 5.5 AND 90.5", "17"),
         ("id = 7.5", "8"),
     ];
@@ -228,6 +230,43 @@ fn the_end_of_a_session_takes_time_where_there_are_rows_to_take_back() {
     root.0.start(Request::Query(b"SELECT c FROM t"));
     assert!(matches!(root.0.step(Mode::Thread), Step::Done(_)));
     assert!(!root.0.ends_at_once(), "its rows are still to be taken");
+}
+
+/// `IS NULL` is a key like others, of which a unique index may have several.
+#[test]
+fn nulls_are_looked_up() {
+    let machine = SimEnv::new(37);
+    let mut root = filled(&open(&machine, &[]));
+    root.ask("CREATE TABLE n (id INT PRIMARY KEY, u INT UNIQUE, a INT, gone DATETIME, UNIQUE KEY both_of (a, gone), \
+              KEY last_gone (gone DESC))");
+    root.ask("INSERT INTO n VALUES (1, NULL, 1, NULL), (2, NULL, 1, NULL), (3, 3, 1, '2026-11-30'), (4, NULL, NULL, NULL)");
+    for _ in 0..3 {
+        for (sql, rows) in [
+            ("SELECT id FROM n WHERE u IS NULL", &["1", "2", "4"][..]),
+            (
+                "SELECT id FROM n WHERE u IS NULL ORDER BY id DESC LIMIT 2",
+                &["4", "2"],
+            ),
+            (
+                "SELECT id FROM n WHERE u IS NULL OR u = 3",
+                &["1", "2", "4", "3"],
+            ),
+            ("SELECT id FROM n WHERE a = 1 AND gone IS NULL", &["1", "2"]),
+            ("SELECT id FROM n WHERE gone IS NULL AND a IS NULL", &["4"]),
+            (
+                "SELECT COUNT(*), COUNT(u) FROM n WHERE gone IS NULL",
+                &["30"],
+            ),
+            (
+                "SELECT id FROM n WHERE a IS NULL AND gone > '2020-01-01'",
+                &[],
+            ),
+            ("SELECT id FROM n WHERE u = NULL", &[]),
+        ] {
+            assert_eq!(root.ask(sql).0, rows, "{sql}");
+        }
+    }
+    assert!(root.0.plan_statistics().hits >= 14, "they are short");
 }
 
 fn sorted_unless(in_order: bool, mut rows: Vec<String>) -> Vec<String> {
