@@ -100,7 +100,7 @@ def start_esker(name, directory, disk, args, more):
     elr = ["--esker-early-lock-release=OFF"] if name == NO_ELR else []
     binary = args.before if name == BEFORE else args.binary
     command = [binary, "serve", f"--port={port}", f"--datadir={directory}/data",
-               f"--esker-memory-limit={args.memory_mib}M", "--max-connections=4000", *elr, *more,
+               f"--esker-memory-limit={args.memory_mib}M", "--max-connections=4000", "--max-prepared-stmt-count=1000000", *elr, *more,
                *(f"--{s}" for s in args.set)]
     return Server(name, command, port, directory, disk)
 

@@ -2,10 +2,12 @@
 
 The server that is filled is a replica's make, so the text is tried on MySQL as well.
 """
-import os, shutil, subprocess
+import os, shutil, subprocess, tempfile
 
 import rows
 from servers import MAKES, Failed
+
+MEMORY = "/dev/shm"
 
 
 def replay(args, folder, source, make, number):
@@ -13,7 +15,9 @@ def replay(args, folder, source, make, number):
     names = [name.decode() for name, *_ in source.sql("SHOW BINARY LOGS")]
     inside = f"/tmp/replay-{os.getpid()}"
     os.makedirs(args.mysql + inside)
-    empty = MAKES[make](args, folder, f"replayed-{number}", 3)
+    # It survives nothing, and need not wait for a disk.
+    memory = tempfile.mkdtemp(prefix="replay-", dir=MEMORY if os.path.isdir(MEMORY) else folder)
+    empty = MAKES[make](args, memory, f"replayed-{number}", 3)
     try:
         for name in names:
             shutil.copy(os.path.join(source.place, "binlog", name), args.mysql + inside)
@@ -26,10 +30,8 @@ def replay(args, folder, source, make, number):
         if played.returncode or printed.wait():
             raise Failed(f"mysqlbinlog | mariadb: {played.stderr.decode()[-2000:]}")
         rows.check_equal(source, empty)
-    except BaseException:
-        empty.kill()
-        raise
     finally:
         shutil.rmtree(args.mysql + inside)
-    empty.remove()
+        empty.remove()
+        shutil.rmtree(memory)
     return len(names)
