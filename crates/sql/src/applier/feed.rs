@@ -106,12 +106,17 @@ impl Feed {
             _ => None,
         };
         let id = (shared.settings.connection_ids)();
+        let killed = Arc::downgrade(&shared);
         let listed = ListedThread::new(
             &shared.instance,
             id,
             "thread/sql/replica_sql",
             ("", "Query"),
-            Box::new(|| ()),
+            Box::new(move || {
+                if let Some(shared) = killed.upgrade() {
+                    shared.interrupt();
+                }
+            }),
         );
         Self {
             listed,
@@ -195,9 +200,15 @@ impl Feed {
             ..ClientInfo::inside(id, Account::root(Vec::new()))
         };
         let mut session = open_session(shared, client);
-        let mut ran = session.apply_text(text.as_bytes());
-        while ran.is_ok() && session.start_next() {
-            ran = session.finish_statement();
+        let ran = shared.while_interruptible(session.killer(), || {
+            let mut ran = session.apply_text(text.as_bytes());
+            while ran.is_ok() && session.start_next() {
+                ran = session.finish_statement();
+            }
+            ran
+        });
+        if shared.is_stopping() {
+            return Err(End::Stopped);
         }
         ran.map_err(|e| {
             let text = format!(

@@ -65,6 +65,8 @@ pub(super) struct Shared {
     is_stopping: AtomicBool,
 }
 
+    /// Kills the session of `init_replica` while it runs.
+    interrupt: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 /// What it is called in messages.
 pub(crate) fn name_of(id: &Id) -> String {
     match id {
@@ -120,6 +122,7 @@ impl Shared {
         }
     }
 
+            interrupt: Mutex::default(),
     /// May it be that the group was done already, but for its mark?
     pub(super) fn may_repeat(&self, ordinal: u64) -> bool {
         ordinal == self.first
@@ -259,13 +262,37 @@ impl Shared {
         self.order.is_stopped(ordinal)
     }
 
-    /// Groups that have begun are the last ones.
+    /// Groups that have begun are the last ones; what runs before the first one is killed.
     pub(super) fn stop(&self) {
         let begun = self.view.lock().begun;
         self.stop_behind(begun);
     }
 
     fn stop_behind(&self, last: u64) {
+        self.interrupt();
+    }
+
+    /// Runs what comes before the first group: a stop calls `kill`, also one that has come already.
+    pub(super) fn while_interruptible<R>(
+        &self,
+        kill: Box<dyn Fn() + Send + Sync>,
+        run: impl FnOnce() -> R,
+    ) -> R {
+        *self.interrupt.lock() = Some(kill);
+        // A stop marks the channel before it looks for something to kill, so one of the two sees the other.
+        if self.is_stopping() {
+            self.interrupt();
+        }
+        let done = run();
+        *self.interrupt.lock() = None;
+        done
+    }
+
+    /// Kills what comes before the first group.
+    pub(super) fn interrupt(&self) {
+        if let Some(kill) = &*self.interrupt.lock() {
+            kill();
+        }
         self.is_stopping.store(true, Ordering::Release);
         for job in self.order.stop_behind(last) {
             self.give_back(job.hand);

@@ -269,6 +269,36 @@ fn statements_run_before_a_replica_applies() {
     catch_up(&replica, &contents(&mut source.connect()));
 }
 
+#[test]
+fn stop_replica_ends_what_runs_before_it_applies() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = replica_of(&source, dir.path(), &[]);
+    let mut c = replica.connect();
+    let asleep = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
+    c.run("STOP REPLICA; SET GLOBAL init_replica = 'DO SLEEP(100000); SET GLOBAL max_connections = 79'");
+    c.run("START REPLICA");
+    eventually("it runs", || c.value(asleep) == "1");
+    // It would wait for days.
+    c.run("STOP REPLICA");
+    assert_eq!(
+        (c.value(asleep), status(&mut c)[36].clone()),
+        ("0".into(), "0".into())
+    );
+    assert_ne!(c.value("SELECT @@GLOBAL.max_connections"), "79");
+    // KILL of the applier's thread ends it likewise, and that is an error.
+    c.run("START REPLICA");
+    eventually("it runs again", || c.value(asleep) == "1");
+    let thread = "SELECT processlist_id FROM performance_schema.threads WHERE name = 'thread/sql/replica_sql'";
+    let id = c.value(thread);
+    c.run(&format!("KILL {id}"));
+    eventually("it has ended", || status(&mut c)[11] == "No");
+    assert_eq!(status(&mut c)[36], "13145");
+    c.run("STOP REPLICA; SET GLOBAL init_replica = ''; START REPLICA");
+    write(&mut source.connect(), 0..3);
+    catch_up(&replica, &contents(&mut source.connect()));
+}
+
 /// A channel whose first transaction waits for a local one, and whose second waits for a table.
 fn held_up(source: &Server, replica: &Server) -> (Client, Client) {
     let mut there = source.connect();
