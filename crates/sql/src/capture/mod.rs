@@ -113,6 +113,8 @@ pub struct Capture {
     keys: Vec<u64>,
     /// It has changed rows that no key tells apart.
     unkeyed: bool,
+    /// A row was not taken down, or in part: what has been gathered must not stay.
+    is_torn: bool,
     beginning: Option<Beginning>,
     cache: EventCache,
 }
@@ -165,6 +167,11 @@ impl Capture {
         self.cache.discard();
     }
 
+    /// Is a row missing in what was taken down?
+    pub(crate) fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
     /// Takes rows, if the statement is logged.
     pub(crate) fn if_on(&mut self) -> Option<&mut Self> {
         self.is_on.then_some(self)
@@ -206,6 +213,7 @@ impl Capture {
     /// Takes back what has come since [`Self::begin_inside`]; the caller cuts the attachment off where that stood.
     pub(crate) fn undo_inside(&mut self) {
         self.open = None;
+        self.is_torn = false;
         let Some(mark) = self.marks.pop() else { return };
         match mark.kept {
             Some(kept) => [self.events, self.maps, self.rows] = kept,
@@ -235,6 +243,7 @@ impl Capture {
 
     fn forget_rows(&mut self) {
         self.open = None;
+        self.is_torn = false;
         self.mapped.clear();
         self.has_gone = false;
         self.last = None;
@@ -331,11 +340,14 @@ impl Capture {
         (at, kind, columns): (usize, EventType, Arc<Bitmap>),
         row: &[u8],
     ) -> Result<(), ExecError> {
+        self.is_torn = true;
         self.prepare(txn, at, kind, (columns, None))?;
         let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
             return Ok(());
         };
-        image(known, table, &open.before, row, &mut open.body)
+        image(known, table, &open.before, row, &mut open.body)?;
+        self.is_torn = false;
+        Ok(())
     }
 
     /// A row was changed.
@@ -349,6 +361,7 @@ impl Capture {
         if self.cache.leaves_out(&table.schema) {
             return Ok(());
         }
+        self.is_torn = true;
         let at = self.table(table);
         let known = self.tables.get(at);
         let wanted = self.image.unwrap_or(RowImage::Full);
@@ -363,14 +376,17 @@ impl Capture {
         };
         self.prepare(txn, at, kind, (before, Some(after)))?;
         let (Some(open), known) = (&mut self.open, self.tables.get(at)) else {
+            debug_assert!(false, "it was prepared");
             return Ok(());
         };
         image(known, table, &open.before, old, &mut open.body)?;
         let after = open.after.as_deref().unwrap_or(&open.before);
         match self.edits_documents {
-            true => edited_image(known, table, after, (old, new), &mut open.body),
-            false => image(known, table, after, new, &mut open.body),
+            true => edited_image(known, table, after, (old, new), &mut open.body)?,
+            false => image(known, table, after, new, &mut open.body)?,
         }
+        self.is_torn = false;
+        Ok(())
     }
 
     fn table(&mut self, table: &TableDef) -> usize {

@@ -223,25 +223,33 @@ impl CompiledDelete {
 
     /// Deletes a row, whose latest version lies in the scratch's `old_row`, from target `nth`. Under IGNORE a row with
     /// children stays, with a warning: false.
+    /// Of a row that cannot be deleted all stays.
     fn delete(&self, env: &mut DmlEnv<'_>, nth: usize, key: &[u8]) -> Result<bool, ExecError> {
+        let place = env.txn.savepoint();
+        let deleted = self.delete_whole(env, nth, key);
+        if deleted.is_err() {
+            env.txn.rollback_to(place);
+        }
+        match deleted {
+            Err(ExecError::Sql(e)) if self.ignore && is_ignorable(&e) => {
+                env.ctx.warn(Level::Warning, e.code, e.message);
+                Ok(false)
+            }
+            deleted => deleted.map(|()| true),
+        }
+    }
+
+    /// Deletes a row and what its foreign keys ask for.
+    fn delete_whole(&self, env: &mut DmlEnv<'_>, nth: usize, key: &[u8]) -> Result<(), ExecError> {
         if let Some((mut enforcer, scratch)) = Enforcer::new(&self.foreign, env) {
             let row = RowAt {
                 node: nth,
                 clustered: key,
                 stored: &scratch.old_row,
             };
-            let place = enforcer.savepoint();
-            match enforcer.settle_children(row, None) {
-                Err(ExecError::Sql(e)) if self.ignore && is_ignorable(&e) => {
-                    env.txn.rollback_to(place);
-                    env.ctx.warn(Level::Warning, e.code, e.message);
-                    return Ok(false);
-                }
-                settled => settled?,
-            }
+            enforcer.settle_children(row, None)?;
         }
-        env.delete_old_row(&self.tables[nth], key)?;
-        Ok(true)
+        env.delete_old_row(&self.tables[nth], key)
     }
 }
 

@@ -10,6 +10,7 @@
 use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 
+use esker_engine::SavepointId;
 use esker_sql_catalog::catalog::TableDef;
 use esker_sql_catalog::exec_error::ExecError;
 
@@ -22,6 +23,8 @@ use crate::capture::Capture;
 #[derive(Debug)]
 pub(super) struct Replaced {
     pub(super) row: Vec<u8>,
+    /// Where its deletion begins.
+    pub(super) place: SavepointId,
 }
 
 /// Who takes down for the binary log what a statement changes.

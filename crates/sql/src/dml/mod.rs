@@ -115,6 +115,8 @@ pub struct DmlEnv<'a> {
     pub foreign_key_checks: bool,
     /// How many AUTO_INCREMENT values an open transaction reserves at a time; 0: the counter is not logged at all.
     pub auto_interval: u64,
+    /// An error leaves the rows before the one that failed.
+    pub keeps_rows: bool,
     /// Buffers kept between statements.
     pub scratch: &'a mut Scratch,
     /// Takes down what is changed for the binary log, if it is logged.

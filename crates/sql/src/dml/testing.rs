@@ -265,6 +265,7 @@ impl Bench {
             auto_step: self.auto_step,
             auto_first: 0,
             auto_interval: 8,
+            keeps_rows: false,
             foreign_key_checks: self.foreign_key_checks,
             scratch: &mut self.scratch,
         };

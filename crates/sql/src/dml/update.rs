@@ -229,12 +229,15 @@ impl CompiledUpdate {
                 duplicate_entry(table, &table.indexes[conflict.index], &row)
             }
             Err(ExecError::Sql(e)) if is_failed_check(&e) || is_ignorable(&e) => e,
-            Err(e) => return Err(e),
+            Err(e) => {
+                env.txn.rollback_to(place);
+                return Err(e);
+            }
         };
+        env.txn.rollback_to(place);
         if !self.ignore {
             return Err(error.into());
         }
-        env.txn.rollback_to(place);
         env.ctx.warn(Level::Warning, error.code, error.message);
         Ok(None)
     }

@@ -400,7 +400,7 @@ impl Session {
         done.map(Some)
     }
 
-    /// Runs what changes rows of tables that are locked; an error or a wait leaves none of its writes.
+    /// Runs what changes rows of tables that are locked, as [`Self::whole`] does.
     pub(super) fn change_rows(
         &mut self,
         params: &[Value],
@@ -410,8 +410,8 @@ impl Session {
         self.as_statement(|session| session.execute_change(params, mode, run))
     }
 
-    /// Runs what is a statement of its own, or one inside of a statement that has fired a trigger: an error or a wait
-    /// leaves none of its writes.
+    /// Runs what is a statement of its own, or one inside of a statement that has fired a trigger, as [`Self::whole`]
+    /// does.
     pub(super) fn as_statement(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<DmlDone, ExecError>,
@@ -423,7 +423,9 @@ impl Session {
         }
     }
 
-    /// Runs what may change rows, wholly or not at all: an error or a wait leaves none of its writes.
+    /// Runs what may change rows, wholly or not at all: an error or a wait leaves none of its writes. Inside of another
+    /// statement an error leaves the rows before the one that failed, as in MySQL: if a handler takes it they count,
+    /// and otherwise they go with the statement around.
     pub(super) fn whole<R>(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<R, ExecError>,
@@ -435,8 +437,13 @@ impl Session {
         }
         // Behind what the statement around it has logged: that stays, whatever becomes of this one.
         let savepoint = self.txn.savepoint();
+        let around = std::mem::replace(&mut self.firing.keeps_rows, is_inside);
         let mut done = run(self);
-        match (done.is_ok(), is_inside) {
+        self.firing.keeps_rows = around;
+        // What runs again after its wait must not find rows of its first attempt.
+        let has_failed = matches!(done, Err(ExecError::Sql(_)));
+        let stays = done.is_ok() || (has_failed && is_inside && !self.capture.is_torn());
+        match (stays, is_inside) {
             (true, true) => self.capture.end_inside(),
             (true, false) => {
                 let logged = self.capture.end_statement(&mut self.txn);
@@ -444,7 +451,7 @@ impl Session {
             }
             (false, _) => {}
         }
-        if done.is_err() {
+        if !stays || (done.is_err() && !is_inside) {
             match is_inside {
                 true => self.capture.undo_inside(),
                 false => self.capture.undo_statement(),

@@ -56,6 +56,8 @@ struct Fired {
 pub(super) struct Firing {
     /// The tables that each statement uses that has fired triggers, the outermost first.
     used: Vec<Vec<TableId>>,
+    /// The innermost statement is inside of another one: an error leaves its rows before the one that failed.
+    pub(super) keeps_rows: bool,
     /// Those of a table, by it and the version of its definition; a statement takes them out while it runs.
     kept: HashMap<(TableId, u64), Vec<Fired>>,
     /// What the innermost of these statements has told LAST_INSERT_ID(…) in its steps so far.
@@ -84,6 +86,7 @@ impl Session {
     /// Forgets the triggers that were running: their statements are given up.
     pub(super) fn stop_firing(&mut self) {
         self.firing.used.clear();
+        self.firing.keeps_rows = false;
         self.locks.pass_explicit(false);
     }
 
@@ -202,15 +205,31 @@ impl Session {
         mut steps: InsertSteps,
         next: &mut NextRow<'_>,
     ) -> Result<DmlDone, ExecError> {
-        let table = &insert.targets()[0];
-        while let Some(new) = self.change_step(params, |env| next(env, &mut steps))? {
-            let new = self.fire(table, triggers, (Before, Insert), (None, Some(new)))?;
-            if self.change_step(params, |env| insert.accept(env, &mut steps, new))? {
-                self.store_firing(insert, params, &mut steps, triggers)?;
-            }
+        let stored = self.store_all_firing(insert, (params, triggers), &mut steps, next);
+        if matches!(stored, Err(ExecError::Sql(_))) && self.firing.keeps_rows {
+            self.change_step(params, |env| insert.keep_numbers(env, &mut steps))?;
         }
+        stored?;
         let warnings = self.diagnostics.total();
         self.change_step(params, |env| insert.finish(env, &mut steps, warnings))
+    }
+
+    /// Stores the rows of an INSERT.
+    fn store_all_firing(
+        &mut self,
+        insert: &CompiledInsert,
+        (params, triggers): (&[Value], &mut [Fired]),
+        steps: &mut InsertSteps,
+        next: &mut NextRow<'_>,
+    ) -> Result<(), ExecError> {
+        let table = &insert.targets()[0];
+        while let Some(new) = self.change_step(params, |env| next(env, steps))? {
+            let new = self.fire(table, triggers, (Before, Insert), (None, Some(new)))?;
+            if self.change_step(params, |env| insert.accept(env, steps, new))? {
+                self.store_firing(insert, params, steps, triggers)?;
+            }
+        }
+        Ok(())
     }
 
     /// Stores a row of an INSERT, and does with rows in its way what the statement says.

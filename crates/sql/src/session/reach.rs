@@ -41,6 +41,7 @@ pub(super) struct ChangeFacts {
     auto_first: u64,
     foreign_key_checks: bool,
     auto_interval: u64,
+    keeps_rows: bool,
 }
 
 impl ChangeFacts {
@@ -62,6 +63,7 @@ impl ChangeFacts {
             auto_first: self.auto_first,
             foreign_key_checks: self.foreign_key_checks,
             auto_interval: self.auto_interval,
+            keeps_rows: self.keeps_rows,
             scratch: reach.scratch,
             log: reach.log,
             functions: reach.functions,
@@ -129,6 +131,7 @@ impl Session {
             auto_first: self.context.insert_id.get(),
             foreign_key_checks: self.vars.foreign_key_checks,
             auto_interval: self.vars.auto_increment_interval,
+            keeps_rows: self.firing.keeps_rows,
         }
     }
 }

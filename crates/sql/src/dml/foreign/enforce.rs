@@ -13,7 +13,7 @@
 use std::ops::Bound;
 
 use esker_engine::scan::KeySpan;
-use esker_engine::{Direction, Isolation, LockMode, SavepointId, Txn, View};
+use esker_engine::{Direction, Isolation, LockMode, Txn, View};
 use esker_sql_catalog::catalog::{ForeignKeyDef, IndexDef, ReferentialAction, TableDef, TableId};
 use esker_sql_catalog::codec::{KeyRange, RowReader, UTC};
 use esker_sql_catalog::exec_error::ExecError;
@@ -119,11 +119,6 @@ impl<'e> Enforcer<'e> {
             check_killed: env.check_killed,
         };
         Some((enforcer, env.scratch))
-    }
-
-    /// Marks a place to roll back to.
-    pub(in crate::dml) fn savepoint(&mut self) -> SavepointId {
-        self.writer.txn.savepoint()
     }
 
     fn txn(&self) -> &Txn {

@@ -113,25 +113,41 @@ impl<'r> Run<'r, '_> {
             self.counts.inserted += 1;
             return Ok(false);
         }
+        let place = env.txn.savepoint();
+        let taken = self.take_other(&conflict.clustered, is_update);
+        match taken {
+            Err(e) => {
+                self.env.txn.rollback_to(place);
+                return Err(e);
+            }
+            Ok(()) if is_update => {
+                let row = self.env.scratch.old_row.clone();
+                self.replaced = Some(Replaced { row, place });
+            }
+            Ok(()) => {}
+        }
+        self.counts.deleted += 1;
+        Ok(true)
+    }
+
+    /// Deletes it; the binary log is told that it was unless the event of the new row tells of it (`is_update`).
+    fn take_other(&mut self, clustered: &[u8], is_update: bool) -> Result<(), ExecError> {
+        let (insert, env) = (self.insert, &mut *self.env);
         if let Some((mut enforcer, scratch)) = Enforcer::new(&insert.foreign, env) {
             let row = RowAt {
                 node: 0,
-                clustered: &conflict.clustered,
+                clustered,
                 stored: &scratch.old_row,
             };
             enforcer.settle_children(row, None)?;
         }
-        if is_update {
-            env.take_old_row(table, &conflict.clustered)?;
-            env.log_keys_given_up(table, &conflict.clustered);
-            self.replaced = Some(Replaced {
-                row: env.scratch.old_row.clone(),
-            });
-        } else {
-            env.delete_old_row(table, &conflict.clustered)?;
+        let table = insert.table();
+        if !is_update {
+            return env.delete_old_row(table, clustered);
         }
-        self.counts.deleted += 1;
-        Ok(true)
+        env.take_old_row(table, clustered)?;
+        env.log_keys_given_up(table, clustered);
+        Ok(())
     }
 
     /// Does the view through which rows come show the one in the way, which is to be replaced?
@@ -204,10 +220,10 @@ impl<'r> Run<'r, '_> {
         let keys = (&insert.foreign, 0);
         let key = &*conflict.clustered;
         let changed = changer.write(self.env, &self.states, row, key, keys);
-        let changed = self.ignoring(changed)?;
-        if !matches!(changed, Some(Changed::Yes)) {
+        if !matches!(changed, Ok(Changed::Yes)) {
             self.env.txn.rollback_to(place);
         }
+        let changed = self.ignoring(changed)?;
         let was_changed = matches!(changed, Some(Changed::Yes));
         let is_settled = matches!(changed, Some(Changed::Yes | Changed::No));
         match changed {

@@ -7,7 +7,7 @@
 
 mod values;
 
-use esker_engine::SavepointId;
+use esker_engine::{SavepointId, Seq};
 use esker_sql_catalog::catalog::{DefaultDef, TableDef};
 use esker_sql_catalog::codec::{RowReader, encode_row};
 use esker_sql_catalog::exec_error::ExecError;
@@ -146,12 +146,19 @@ impl CompiledInsert {
             replaced: None,
             key_run: KeyRun::default(),
         };
-        let result = store_rows(&mut run).and_then(|()| {
+        let mut result = store_rows(&mut run).and_then(|()| {
             let warnings = run.env.ctx.diagnostics.count();
             run.finish(warnings)
         });
-        if matches!(result, Err(ExecError::Wait(_))) {
-            run.auto.undraw(self.table());
+        match result {
+            Ok(_) => {}
+            Err(ExecError::Wait(_)) => run.auto.undraw(self.table()),
+            Err(ExecError::Sql(_)) if run.env.keeps_rows => {
+                if let Err(e) = run.keep_numbers() {
+                    result = Err(e);
+                }
+            }
+            Err(ExecError::Sql(_)) => {}
         }
         let mut row = std::mem::take(&mut run.row);
         row.clear();
@@ -328,10 +335,21 @@ impl Run<'_, '_> {
         Ok(true)
     }
 
-    /// Encodes and writes the row.
+    /// Encodes and writes the row. Of one that fails nothing stays, and the row whose place it was to take is back.
     pub(super) fn attempt(&mut self) -> Result<Attempt, ExecError> {
-        let insert = self.insert;
         let place = self.env.txn.savepoint();
+        let tried = self.attempt_from(place);
+        if tried.is_err() {
+            let replaced = self.replaced.take();
+            self.env
+                .txn
+                .rollback_to(replaced.map_or(place, |row| row.place));
+        }
+        tried
+    }
+
+    fn attempt_from(&mut self, place: SavepointId) -> Result<Attempt, ExecError> {
+        let insert = self.insert;
         match self.write()? {
             Written::Done => match self.has_parents() {
                 Ok(true) => {
@@ -497,8 +515,8 @@ impl Run<'_, '_> {
         self.note_explicit(as_counter(auto));
     }
 
-    /// Persists the numbers, and sums up; `warnings`: those of the whole statement.
-    pub(super) fn finish(&mut self, warnings: u64) -> Result<DmlDone, ExecError> {
+    /// Persists the numbers of what was stored. What comes is what the reply waits for.
+    pub(super) fn keep_numbers(&mut self) -> Result<Seq, ExecError> {
         let table = self.insert.table();
         let (generated, explicit) = (self.auto.largest_generated, self.auto.largest_explicit);
         let mut depends_on = 0;
@@ -518,6 +536,13 @@ impl Run<'_, '_> {
         if in_commit > 0 && is_persistent {
             self.env.txn.bump_counter(table.counter_tree(), in_commit);
         }
+        Ok(depends_on)
+    }
+
+    /// Persists the numbers, and sums up; `warnings`: those of the whole statement.
+    pub(super) fn finish(&mut self, warnings: u64) -> Result<DmlDone, ExecError> {
+        let depends_on = self.keep_numbers()?;
+        let table = self.insert.table();
         let c = &self.counts;
         let duplicates = match self.insert.on_conflict {
             _ if self.insert.ignore => c.records - c.inserted - c.updated,

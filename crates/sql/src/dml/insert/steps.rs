@@ -266,6 +266,15 @@ impl CompiledInsert {
         })
     }
 
+    /// Persists the numbers of rows that stay although a later one has failed.
+    pub(crate) fn keep_numbers(
+        &self,
+        env: &mut DmlEnv<'_>,
+        steps: &mut InsertSteps,
+    ) -> Result<(), ExecError> {
+        self.resumed(env, steps, |run, _| run.keep_numbers().map(drop))
+    }
+
     /// Persists the numbers, and sums up; `warnings`: those of the whole statement.
     pub(crate) fn finish(
         &self,
