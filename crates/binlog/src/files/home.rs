@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 
 use esker_vfs::{Fs, OpenMode};
 
+use super::begins;
 use super::index;
 use super::names::{FileNumber, Names};
 use crate::{Error, Result};
 
 /// Endings of files that belong to a set, besides numbers and the index.
-const ENDINGS: [&str; 3] = ["position", "purged", "reset"];
+const ENDINGS: [&str; 4] = ["position", "purged", "reset", begins::ENDING];
 
 /// The place of a set of files in a data directory.
 pub struct Home<'a> {
@@ -233,7 +234,7 @@ mod tests {
         let fs = &*env.fs;
         fs.create_dir_all(Path::new("/db/binlog"))
             .expect("a folder");
-        for ending in ["000007", "000008", "position", "purged", "index"] {
+        for ending in ["000007", "000008", "position", "purged", "lsns", "index"] {
             put(fs, &format!("/db/binlog/binlog.{ending}"));
         }
         put(fs, "/db/binlog/other.000001");
@@ -245,7 +246,7 @@ mod tests {
         let listed = index::read(fs, &settled).expect("an index");
         assert_eq!(listed, [FileNumber(7), FileNumber(8)]);
         let there = |path: &str| fs.exists(Path::new(path)).expect("asked");
-        assert!(there("/db/b.position") && there("/db/b.purged"));
+        assert!(there("/db/b.position") && there("/db/b.purged") && there("/db/b.lsns"));
         assert!(!there("/db/binlog/binlog.index") && !there("/db/binlog/binlog.000007"));
         assert!(there("/db/binlog/other.000001") && there("/db/b.txt"));
         // Without a name they stay, and with another one they move on.

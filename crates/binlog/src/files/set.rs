@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use esker_vfs::{File, Fs};
 
+use super::begins::{self, Begins};
 use super::copy::{Copies, Copying};
 use super::group::Commits;
 use super::head::{FIRST_FLAGS_AT, begin_file, stamp};
@@ -86,6 +87,8 @@ pub struct FileSet {
     /// The last position.
     pub(super) synced: Position,
     purged: GtidSet,
+    /// Where in the log the files begin.
+    begins: Arc<Begins>,
     /// A rotation that was begun, with its time; it goes on at the next write if the disk was full.
     pub(super) rotation: Option<u32>,
     /// The last file has its ROTATE.
@@ -331,6 +334,11 @@ impl FileSet {
         let (file, size) = begin_file(&*self.fs, &self.config, number, executed, (now, started))?;
         let listed = self.files.iter().map(|f| f.number);
         index::write(&*self.fs, &self.config.names, listed.chain([number]))?;
+        let mut known = (*self.begins).clone();
+        known.retain(|n, _| *n >= self.files[0].number);
+        known.insert(number, self.lsn);
+        begins::write(&*self.fs, &self.config.names, &known)?;
+        self.begins = Arc::new(known);
         self.files.push_back(FileInfo { number, size });
         (self.file, self.written) = (file, size);
         self.checksum = self.config.checksum;
@@ -355,6 +363,7 @@ impl FileSet {
             },
             resets: self.resets,
             ordinal: self.deriver.numbers().ordinal,
+            begins: Arc::clone(&self.begins),
             executed: Arc::new(self.deriver.executed().clone()),
             purged: Arc::new(self.purged.clone()),
         };

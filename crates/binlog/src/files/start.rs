@@ -8,6 +8,7 @@ use std::path::Path;
 
 use esker_vfs::{Fs, OpenMode};
 
+use super::begins;
 use super::group::Commits;
 use super::index;
 use super::names::{FileNumber, Names};
@@ -118,7 +119,8 @@ pub(super) fn begun_reset(fs: &dyn Fs, names: &Names) -> Result<Option<Begin>> {
     }
 }
 
-fn read_text(fs: &dyn Fs, path: &Path) -> Result<Option<String>> {
+/// The text of a small file; `None`: it is not there.
+pub(super) fn read_text(fs: &dyn Fs, path: &Path) -> Result<Option<String>> {
     if !fs.exists(path)? {
         return Ok(None);
     }
@@ -138,7 +140,7 @@ fn damaged_text(names: &Names, ending: &str, what: &str) -> Error {
 
 /// Removes all files but the mark of a reset.
 pub(super) fn remove_all(fs: &dyn Fs, names: &Names) -> Result<()> {
-    let other = ["index", "position", "purged"].map(|ending| names.other(ending));
+    let other = ["index", "position", "purged", begins::ENDING].map(|ending| names.other(ending));
     for name in fs.list(names.dir())? {
         let path = names.dir().join(&name);
         if names.number(&name).is_some() || other.contains(&path) {

@@ -498,3 +498,44 @@ fn damage_is_named_with_file_and_offset() {
     let error = open(&fs).err().expect("refused").to_string();
     assert!(error.contains("synced up to"), "{error}");
 }
+
+/// Files with transactions up to `last`, synced after every second one, and not closed.
+fn left_open(last: u64) -> SimFs {
+    let fs = SimFs::new();
+    let mut set = open(&fs).expect("open");
+    for n in 1..=last {
+        set.append(lsn_of(n), &attachment(n, None)).expect("append");
+        if n % 2 == 0 {
+            set.sync().expect("sync");
+        }
+    }
+    fs
+}
+
+#[test]
+fn it_is_known_which_part_of_the_log_a_file_covers() {
+    let fs = left_open(22);
+    let mut set = open(&fs).expect("open");
+    set.rotate(100).expect("rotate");
+    let view = set.published().view();
+    let covered: Vec<_> = view.files.iter().map(|f| view.covered(f.number)).collect();
+    assert_eq!(covered[0].0, Some(8));
+    assert!(covered.len() > 2);
+    for pair in covered.windows(2) {
+        assert_eq!(pair[0].1, pair[1].0);
+        assert!(pair[0].0 < pair[0].1);
+    }
+    assert_eq!(covered.last(), Some(&(Some(lsn_of(22)), Some(lsn_of(22)))));
+    // Files of an earlier version say nothing of it, and a purge keeps the rest.
+    set.purge_to(FileNumber(2)).expect("purge");
+    drop(set);
+    fs.remove_file("/data/binlog/binlog.lsns".as_ref())
+        .expect("remove");
+    let mut set = open(&fs).expect("open");
+    assert_eq!(set.published().view().covered(FileNumber(2)), (None, None));
+    set.rotate(100).expect("rotate");
+    let view = set.published().view();
+    let (last, before) = (view.end().number, FileNumber(view.end().number.0 - 1));
+    assert_eq!(view.covered(before), (None, Some(lsn_of(22))));
+    assert_eq!(view.covered(last), (Some(lsn_of(22)), Some(lsn_of(22))));
+}

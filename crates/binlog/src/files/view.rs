@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::begins::Begins;
 use super::names::FileNumber;
 use super::places::{Place, Places};
 use crate::gtid::GtidSet;
@@ -40,6 +41,8 @@ pub struct View {
     pub synced_lsn: u64,
     /// The last file of which something is synced, and how much of it: what lies before may leave the server.
     pub synced: FileInfo,
+    /// Where in the log they begin, as far as that is known.
+    pub begins: Arc<Begins>,
     /// How often the files have begun again.
     pub resets: u64,
     /// Transactions since the first file.
@@ -67,6 +70,17 @@ impl View {
     /// The last file, with its size.
     pub fn end(&self) -> FileInfo {
         self.files.last().copied().unwrap_or_default()
+    }
+
+    /// The range of the log whose transactions are in a file: they are above the first LSN, and not above the second.
+    /// `None` where it is not known.
+    pub fn covered(&self, number: FileNumber) -> (Option<u64>, Option<u64>) {
+        let begin = |n: FileNumber| self.begins.get(&n).copied();
+        let end = match self.after(number) {
+            Some(next) => begin(next),
+            None => Some(self.lsn),
+        };
+        (begin(number), end)
     }
 
     /// The file behind this one.

@@ -94,11 +94,15 @@ impl Instance {
             // A file that is purged meanwhile has no list any more.
             let previous = previous_gtids(&*self.env.fs, &path, Some(file.size));
             let previous = previous.map(|gtids| gtids.to_string());
+            let (begin, end) = view.covered(file.number);
+            let known = |lsn: Option<u64>| lsn.map_or(Value::Null, Value::UInt);
             vec![
                 t(names.name(file.number)),
                 Value::UInt(file.size),
                 Value::UInt(view.sendable(file.number).unwrap_or(0)),
                 t(previous.unwrap_or_default()),
+                known(begin),
+                known(end),
             ]
         };
         view.files.iter().map(row).collect()

@@ -39,6 +39,7 @@ const fn c(name: &'static str, kind: Kind) -> Column {
 const TABLES: &[(&str, &[Column])] = &[
     ("ESKER_BINLOG", &[
         c("FILE", Text(512)), c("BYTES", UInt), c("SYNCED_BYTES", UInt), c("PREVIOUS_GTIDS", LongText),
+        c("BEGIN_LSN", UInt), c("END_LSN", UInt),
     ]),
     ("ESKER_COMPACTIONS", &[
         c("KIND", Text(64)), c("COUNT", UInt), c("EXTENTS_MERGED", UInt), c("EXTENTS_LINKED", UInt),

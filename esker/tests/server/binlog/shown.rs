@@ -23,6 +23,15 @@ fn files_are_shown_inspected_and_kept_within_a_limit() {
     for (file, row) in shown.iter().zip(&table) {
         assert_eq!(file[..2], row[..2]);
     }
+    let lsn = |row: usize, column: usize| -> u64 {
+        let text = table[row][column].as_deref();
+        text.expect("an LSN").parse().expect("a number")
+    };
+    for row in 1..table.len() {
+        assert_eq!(lsn(row, 4), lsn(row - 1, 5));
+        assert!(lsn(row - 1, 4) <= lsn(row - 1, 5));
+    }
+    assert!(lsn(0, 4) < lsn(0, 5));
     assert!(
         table[1][3]
             .as_deref()

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use esker_vfs::{File, Fs, OpenMode};
 
+use super::super::begins::{self, Begins};
 use super::super::copy::Copies;
 use super::super::group::last_whole;
 use super::super::head::{FIRST_FLAGS_AT, begin_file};
@@ -34,6 +35,7 @@ struct Opened {
     checksum: Checksum,
     executed: GtidSet,
     purged: GtidSet,
+    begins: Begins,
 }
 
 /// Opens the last file, which has at least what was synced.
@@ -125,6 +127,8 @@ impl FileSet {
         let purged = executed.clone();
         let (file, written) = begin_file(&*fs, &config, number, &executed, (now, now))?;
         index::write(&*fs, &config.names, std::iter::once(number))?;
+        let begins = Begins::from([(number, lsn)]);
+        begins::write(&*fs, &config.names, &begins)?;
         let numbers = Numbers {
             sequence: 0,
             ordinal,
@@ -149,6 +153,7 @@ impl FileSet {
             checksum: config.checksum,
             executed,
             purged,
+            begins,
         };
         let mut set = Self::opened(fs, config, (positions, copies), opened);
         set.publish();
@@ -180,6 +185,7 @@ impl FileSet {
         let summary = summarise(&*fs, &path, Some(position.offset))?;
         let mut purged = read_purged(&*fs, names)?;
         purged.union(&previous_gtids(&*fs, &names.path(numbers[0]), None)?);
+        let begins = begins::read(&*fs, names, &numbers)?;
         let files = sizes_of(&*fs, names, numbers, &position)?;
         let opened = Opened {
             position,
@@ -188,6 +194,7 @@ impl FileSet {
             checksum: summary.checksum,
             executed: summary.executed,
             purged,
+            begins,
         };
         let mut set = Self::opened(fs, config, (positions, copies), opened);
         match position.state {
@@ -219,6 +226,7 @@ impl FileSet {
             checksum,
             executed,
             purged,
+            begins,
         } = opened;
         debug_assert!(
             files
@@ -247,6 +255,7 @@ impl FileSet {
             lsn: position.lsn,
             synced: position,
             purged,
+            begins: Arc::new(begins),
             rotation: None,
             ended: false,
             resetting: None,
