@@ -3,6 +3,7 @@
 //!
 //! `ESKER_BINLOG_ROUNDS` (default 6): how often the server is killed; `ESKER_BINLOG_SEED` (default 1).
 
+mod kept;
 mod shown;
 
 use std::collections::{BTreeMap, HashMap};

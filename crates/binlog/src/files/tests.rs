@@ -5,7 +5,7 @@ use std::sync::Arc;
 use esker_vfs::sim::{Fault, Op, SimEnv, SimFs};
 use esker_vfs::{Fs, OpenMode};
 
-use super::{Config, FileNumber, FileSet, Names, Scan, summarise};
+use super::{Config, Damage, FileNumber, FileSet, Names, Scan, index, summarise};
 use crate::attachment::{Head, Numbering, What, head_bytes, push_event};
 use crate::derive::Writer;
 use crate::event::group::GtidEvent;
@@ -510,6 +510,87 @@ fn left_open(last: u64) -> SimFs {
         }
     }
     fs
+}
+
+#[test]
+fn what_the_log_still_has_of_a_damaged_file_is_derived_again() {
+    const LAST: u64 = 24;
+    let whole = left_open(LAST);
+    let names = config(0).names;
+    let last = FileNumber(index::read(&whole, &names).expect("index").len() as u32);
+    let path = names.path(last);
+    let mut starts = Vec::new();
+    let mut scan = Scan::open(&whole, &path, None).expect("scan");
+    while let Some((start, event)) = scan.next_event().expect("event") {
+        if event.header.event_type() == Some(EventType::Gtid) {
+            starts.push(start);
+        }
+    }
+    let in_file = starts.len() as u64;
+    assert!(in_file > 2 && last > FileNumber(1), "{in_file} in {last:?}");
+    let damaged_at = |offset: u64| {
+        let fs = left_open(LAST);
+        fs.flip_bit(&path, offset, 1).expect("flip");
+        assert!(open(&fs).is_err());
+        fs
+    };
+    // The record of a transaction begins where the one before ends.
+    let note_from = |damage: &mut Damage, first: u64| {
+        for n in first..=LAST {
+            let noted = damage.note(lsn_of(n - 1), &attachment(n, None));
+            noted.expect("an attachment");
+        }
+    };
+    for (at, start) in starts.iter().enumerate() {
+        let fs = damaged_at(start + 30);
+        let lost = in_file - at as u64;
+        let find = || Damage::find(&fs, &names).expect("look").expect("damage");
+        let mut damage = find();
+        let found = (damage.transactions(), damage.offset(), damage.end());
+        assert_eq!(found, (lost, *start, lsn_of(LAST)));
+        // The log has one too few: nothing is changed.
+        note_from(&mut damage, LAST - lost + 2);
+        assert!(!damage.can_be_repaired());
+        let mut damage = find();
+        note_from(&mut damage, 1);
+        assert!(damage.can_be_repaired());
+        damage.repair(&fs, &names).expect("repair");
+        let mut set = open(&fs).expect("open");
+        assert_eq!(set.lsn(), lsn_of(LAST - lost));
+        feed_on(&mut set, LAST);
+        set.sync().expect("sync");
+        drop(set);
+        assert!(Damage::find(&fs, &names).expect("look").is_none());
+        assert!(contents(&fs) == contents(&whole), "damage at {start}");
+        let length = |fs: &SimFs| fs.open(&path, OpenMode::Read).expect("open").len();
+        assert_eq!(
+            length(&fs).expect("length"),
+            length(&whole).expect("length")
+        );
+    }
+    // A file that ends too early is cut likewise; its head cannot be had again.
+    let fs = left_open(LAST);
+    let file = fs.open(&path, OpenMode::ReadWrite).expect("open");
+    file.set_len(starts[1] + 5).expect("cut");
+    let damage = Damage::find(&fs, &names).expect("look").expect("damage");
+    assert_eq!(damage.offset(), starts[1]);
+    assert!(Damage::find(&damaged_at(10), &names).is_err());
+    // Events in a spool file went with it.
+    let fs = damaged_at(starts[in_file as usize - 1] + 30);
+    let mut damage = Damage::find(&fs, &names).expect("look").expect("damage");
+    let dir = "/elsewhere".into();
+    let (spools, _) = Spools::open(Arc::new(fs.clone()), dir).expect("spools");
+    let spooled = spool(&spools, 1, 10).expect("spool");
+    let noted = damage.note(lsn_of(LAST - 1), &spooled_attachment(LAST, spooled));
+    noted.expect("an attachment");
+    assert!(!damage.can_be_repaired());
+}
+
+/// Appends what is missing up to transaction `last`.
+fn feed_on(set: &mut FileSet, last: u64) {
+    for n in (set.lsn() - 8) / 100 + 1..=last {
+        set.append(lsn_of(n), &attachment(n, None)).expect("append");
+    }
 }
 
 #[test]

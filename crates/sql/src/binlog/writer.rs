@@ -28,6 +28,7 @@ use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::figures::Figures;
+use super::mend::mend;
 use super::semi_sync::SemiSync;
 use super::upkeep::{Upkeep, files_config};
 
@@ -202,7 +203,15 @@ impl FileWriter {
         let fs = Arc::clone(&args.env.fs);
         // A new set begins here: what was committed before belongs to no file.
         let end = args.engine.durable_seq();
-        let set = FileSet::open(fs, config, end, upkeep.now()).map_err(|e| failed(&e))?;
+        let open = || FileSet::open(fs.clone(), config.clone(), end, upkeep.now());
+        let set = match open() {
+            Err(e @ esker_binlog::Error::DamagedFile { .. }) => {
+                mend(args, &config.names, &e)?;
+                open()
+            }
+            opened => opened,
+        };
+        let set = set.map_err(|e| failed(&e))?;
         let follower = args
             .engine
             .follow(FOLLOWER, set.lsn())
