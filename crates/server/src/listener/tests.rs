@@ -174,3 +174,44 @@ fn a_full_disk_stalls_the_binary_log_and_writers_when_the_log_reaches_its_limit(
     assert!(status[0].ends_with(&all), "{status:?}, {all}");
     server.stop();
 }
+
+/// What shows state of the binary log.
+const ASKED: [&str; 4] = [
+    "SHOW BINARY LOG STATUS",
+    "SHOW BINARY LOGS",
+    "SHOW BINLOG EVENTS",
+    "SELECT @@GLOBAL.gtid_executed",
+];
+
+#[test]
+fn what_shows_the_binary_log_waits_until_the_files_have_what_is_committed() {
+    let machine = SimEnv::new(2);
+    let settings = [("ssl", "OFF"), ("log_bin", "ON"), ("gtid_mode", "ON")];
+    let server = Running::start(&machine, &settings);
+    let mut c = server.connect();
+    ask(&mut c, "CREATE DATABASE d").expect("it is made");
+    ask(&mut c, "CREATE TABLE d.t (id INT PRIMARY KEY)").expect("it is made");
+    for (at, sql) in ASKED.into_iter().enumerate() {
+        // The writer hangs in a sync, and a transaction comes behind it.
+        machine.fs.hold_syncs_of("binlog.0");
+        let insert = |c: &mut Client, id: usize| {
+            ask(c, &format!("INSERT INTO d.t VALUES ({id})")).expect("nobody waits for the files");
+        };
+        insert(&mut c, 2 * at);
+        machine.fs.await_held_sync();
+        insert(&mut c, 2 * at + 1);
+        let (tell, told) = channel();
+        let mut other = server.connect();
+        let asking = thread::spawn(move || tell.send(ask(&mut other, sql)).expect("awaited"));
+        // Whoever did not wait would have answered by now: without the last transaction.
+        let early = told.recv_timeout(Duration::from_secs(1));
+        machine.fs.release_syncs();
+        assert!(early.is_err(), "{sql}: {early:?}");
+        let answer = told.recv_timeout(LIMIT).expect("it goes on");
+        asking.join().expect("no panic");
+        let now = ask(&mut c, sql);
+        assert_eq!(answer, now, "{sql}");
+        assert!(now.is_ok_and(|lines| !lines.is_empty()));
+    }
+    server.stop();
+}
