@@ -3,12 +3,13 @@
 //! branches of a client's (XA): prepared first, and decided later, perhaps in another life. Some bring extents.
 //!
 //! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of the
-//! `esker` binary does the same over the protocol; `decoded` reads the files. **Invariants checked** after every crash:
+//! `esker` binary does the same over the protocol; `decoded` reads the files; `points` crashes at every operation. **Invariants checked** after every crash:
 //! what the files say, applied to nothing, is what a scan of the table gives; every transaction that could be told is
 //! in the files, once, in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is
 //! still there; prepared is what the files say is prepared, and not decided.
 
 mod decoded;
+pub mod points;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -396,21 +397,13 @@ struct World {
 /// When a promise is broken; the message has the seed.
 pub fn run(seed: u64, lives: u32, commits: Commits) -> Report {
     let mut sim = SimEnv::new(seed);
-    let mut world = World {
-        commits,
-        dice: SimRng::new(seed ^ 0xB109),
-        next: 1,
-        committed: Vec::new(),
-        told: 0,
-        synced: Vec::new(),
-        branches: Vec::new(),
-        ingests: 0,
-    };
+    let mut world = World::new(seed, commits);
+    let context = seed.to_string();
     let mut report = Report::default();
     for life in 0..lives {
         let ops = sim.fs.ops();
         sim.fs.halt_at(ops + 1 + world.dice.below(LIFE_OPS));
-        world.live(&sim, seed);
+        world.live(&sim, &context);
         sim = sim.crash(seed.wrapping_mul(31) + u64::from(life));
         if world.dice.chance(40) {
             // The power goes again while the first crash is repaired.
@@ -421,14 +414,28 @@ pub fn run(seed: u64, lives: u32, commits: Commits) -> Report {
             }
             sim = sim.crash(seed.wrapping_mul(37) + u64::from(life));
         }
-        report = world.recover(&sim, seed);
+        report = world.recover(&sim, &context);
         sim = sim.crash(seed.wrapping_mul(41) + u64::from(life));
     }
     report
 }
 
 impl World {
-    fn live(&mut self, sim: &SimEnv, seed: u64) {
+    fn new(seed: u64, commits: Commits) -> Self {
+        Self {
+            commits,
+            dice: SimRng::new(seed ^ 0xB109),
+            next: 1,
+            committed: Vec::new(),
+            told: 0,
+            synced: Vec::new(),
+            branches: Vec::new(),
+            ingests: 0,
+        }
+    }
+
+    /// Lives until the steps are done or the power goes; `seed` is for messages.
+    fn live(&mut self, sim: &SimEnv, seed: &str) {
         let ended = Life::begin(sim, self.commits).and_then(|mut life| {
             for _ in 0..STEPS {
                 let ended = self.step(sim, &mut life);
@@ -566,7 +573,7 @@ impl World {
     }
 
     /// Opens with the power on, and compares.
-    fn recover(&mut self, sim: &SimEnv, seed: u64) -> Report {
+    fn recover(&mut self, sim: &SimEnv, seed: &str) -> Report {
         let restarted = Life::begin(sim, self.commits).and_then(|mut life| {
             life.sync()?;
             let decoded = Decoded::read(sim, &life.published())?;

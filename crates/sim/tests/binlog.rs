@@ -1,7 +1,8 @@
-//! Power loss at random I/O under a binary log: 40 seeds, or `ESKER_SIM_SEEDS`, from `ESKER_SIM_FIRST_SEED` on.
+//! Crashes under a binary log: power loss at random I/O of 40 seeds, or `ESKER_SIM_SEEDS`, from `ESKER_SIM_FIRST_SEED`
+//! on; and power loss and kill at every `ESKER_SIM_STRIDE`th I/O of `ESKER_SIM_TRACES` traces.
 
 use esker_binlog::files::Commits;
-use esker_sim::binlog;
+use esker_sim::binlog::{self, points};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
@@ -33,6 +34,35 @@ fn crash(commits: Commits) {
     assert!(
         transactions > 10 * seeds && files > 3 * seeds && ingests > seeds,
         "{transactions} in {files}, {ingests} large"
+    );
+}
+
+#[test]
+fn files_have_what_the_table_has_after_a_crash_at_any_operation() {
+    crash_at_every_operation(Commits::OneSync);
+}
+
+#[test]
+fn prepared_transactions_end_as_the_files_say_after_a_crash_at_any_operation() {
+    crash_at_every_operation(Commits::TwoPhase);
+}
+
+fn crash_at_every_operation(commits: Commits) {
+    let first = setting("ESKER_SIM_FIRST_SEED", 1);
+    let traces = setting("ESKER_SIM_TRACES", 2);
+    let stride = setting("ESKER_SIM_STRIDE", 11);
+    let (mut crashes, mut transactions) = (0, 0);
+    for seed in first..first + traces {
+        for death in [points::Death::Power, points::Death::Kill] {
+            let came = points::run(seed, (1 + seed % stride, stride), commits, death);
+            crashes += came.crashes;
+            transactions += came.transactions;
+        }
+    }
+    println!("{commits:?}: {crashes} crashes in {traces} traces");
+    assert!(
+        crashes * stride > 200 * traces && transactions > 20 * traces,
+        "{crashes} crashes, {transactions} transactions"
     );
 }
 
