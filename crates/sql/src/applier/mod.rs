@@ -37,6 +37,10 @@ mod defect_tests;
 #[cfg(test)]
 mod foreign_tests;
 #[cfg(test)]
+mod keyless_tests;
+#[cfg(test)]
+mod relayed_tests;
+#[cfg(test)]
 mod source_tables_tests;
 #[cfg(test)]
 mod stranger_tests;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use esker_binlog::Origin;
 use esker_binlog::attachment::Numbering;
 use esker_binlog::event::EventType;
-use esker_binlog::event::rows::Rows;
+use esker_binlog::event::rows::{RowChange, Rows};
 use esker_binlog::event::table_map::TableMap;
 use esker_engine::{EngineError, Seq, WaitCanceller};
 use esker_sql_catalog::catalog::ChannelRow;
@@ -82,20 +82,44 @@ impl RowStatement<'_> {
         appliers: &mut [RowApplier],
         env: &mut DmlEnv<'_>,
     ) -> Result<(), ExecError> {
-        for (at, rows) in &self.rows {
+        for (nth, (at, rows)) in self.rows.iter().enumerate() {
             let flags = rows.flags;
             env.foreign_key_checks = !(flags.no_foreign_key_checks || flags.sql_foreign_keys);
             if let Some(mut capture) = env.log.get() {
                 capture.set_flags(flags);
             }
             let changes = rows.rows(&self.maps[*at].1);
-            for change in changes.map_err(errors::corrupt_event)? {
+            for (row, change) in changes
+                .map_err(errors::corrupt_event)?
+                .into_iter()
+                .enumerate()
+            {
                 (env.check_killed)()?;
-                appliers[*at].apply(env, change)?;
+                let applier = &mut appliers[*at];
+                if applier.wants_to_know() {
+                    applier.look_ahead(env, &mut self.changes_from(nth, row))?;
+                }
+                applier.apply(env, change)?;
             }
         }
         env.scratch.trim();
         Ok(())
+    }
+
+    /// The changes of a table from one of an event on.
+    fn changes_from(
+        &self,
+        nth: usize,
+        row: usize,
+    ) -> impl Iterator<Item = SqlResult<RowChange>> + '_ {
+        let table = self.rows[nth].0;
+        let of_table = self.rows[nth..].iter().filter(move |(at, _)| *at == table);
+        let events = of_table.map(move |(at, rows)| rows.rows(&self.maps[*at].1));
+        let changes = events.flat_map(|changes| match changes {
+            Ok(changes) => changes.into_iter().map(Ok).collect(),
+            Err(e) => vec![Err(errors::corrupt_event(e))],
+        });
+        changes.skip(row)
     }
 }
 

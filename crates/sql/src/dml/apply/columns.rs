@@ -7,6 +7,8 @@
 //!   only we have keep their default.
 //! - Values come out in the column's type, TIMESTAMPs in UTC, texts in UTF-8.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use esker_binlog::event::rows::Image;
 use esker_binlog::event::table_map::TableMap;
 use esker_binlog::image::ShapeColumn;
@@ -107,6 +109,61 @@ impl Columns {
             });
         }
         Ok(own)
+    }
+
+    /// Takes down what [`Self::matches`] compares of an image: rows that match have the same digest.
+    pub(super) fn digest_image(
+        &self,
+        table: &TableDef,
+        image: &OwnImage,
+        digest: &mut DefaultHasher,
+    ) {
+        let mut bytes = Vec::new();
+        for (col, value) in image.iter().enumerate() {
+            if let Some(value) = value {
+                self.digest_field(table, (col, value.as_ref()), &mut bytes, digest);
+            }
+        }
+    }
+
+    /// The same of a stored row, for an image that has these columns.
+    pub(super) fn digest_stored(
+        &self,
+        table: &TableDef,
+        has: &[bool],
+        stored: &[u8],
+        digest: &mut DefaultHasher,
+    ) -> SqlResult<()> {
+        let row = RowReader::new(&table.layout, &UTC, stored)?;
+        let mut bytes = Vec::new();
+        for col in (0..has.len()).filter(|col| has[*col]) {
+            self.digest_field(table, (col, row.field(col)), &mut bytes, digest);
+        }
+        Ok(())
+    }
+
+    fn digest_field(
+        &self,
+        table: &TableDef,
+        (col, value): (usize, ValueRef<'_>),
+        bytes: &mut Vec<u8>,
+        digest: &mut DefaultHasher,
+    ) {
+        if table.columns[col].generated.is_some() {
+            return;
+        }
+        bytes.clear();
+        match value {
+            ValueRef::Null => digest.write_u8(0),
+            // Equal documents may have other bytes.
+            ValueRef::Json(_) => digest.write_u8(1),
+            value => {
+                // What cannot be written matches nothing.
+                let _ = self.shapes[col].write(value, bytes);
+                digest.write_u8(2);
+                digest.write(bytes);
+            }
+        }
     }
 
     /// Is this the row of which `image` is? What is computed from other columns is not compared.

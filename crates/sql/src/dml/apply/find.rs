@@ -7,7 +7,8 @@
 //!   compared.
 //! - What comes out was read again under its lock, and still is what was looked for.
 //! - A search without key goes on behind the row that was found last and begins again at the start: events have rows in
-//!   the order in which a scan found them, so a statement's rows are found in one pass.
+//!   the order in which a scan found them, so a statement's rows are found in one pass. Where they have another order,
+//!   `ahead` finds those that come.
 
 use std::ops::Bound;
 
@@ -15,8 +16,9 @@ use esker_engine::{Direction, LockMode, View};
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::codec::{KeyRange, UTC};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_types::ValueRef;
+use esker_types::{SqlResult, ValueRef};
 
+use super::ahead::{Ahead, MOST_AHEAD};
 use super::columns::{Columns, OwnImage};
 use crate::dml::DmlEnv;
 use crate::dml::write::{KeyRun, Writer};
@@ -24,13 +26,19 @@ use crate::dml::write::{KeyRun, Writer};
 /// A unique entry may lead to a row that has changed before its lock was there; looked up again this often.
 const MAX_LOOKUPS: u32 = 100;
 /// Rows between two looks whether the session was killed.
-const CHECK_EVERY: u32 = 1024;
+const CHECK_EVERY: u64 = 1024;
+
+/// A search that has passed more rows is long.
+const LONG: u64 = 256;
 
 /// The search for the rows of a table's events.
 #[derive(Default)]
 pub(super) struct Finder {
     /// Key behind the row that was found last without a key.
     resume: Vec<u8>,
+    /// A search was long: rows do not come in the order of the table.
+    is_lost: bool,
+    ahead: Ahead,
 }
 
 /// Clustered key of a row, and key of the entry that led to it.
@@ -68,6 +76,31 @@ fn way<'t>(table: &'t TableDef, image: &OwnImage) -> Way<'t> {
 }
 
 impl Finder {
+    /// Would it be better to know what comes?
+    pub(super) fn wants_to_know(&self) -> bool {
+        self.is_lost && self.ahead.is_over()
+    }
+
+    /// Finds the rows of changes that come, given by their images before, in one pass.
+    pub(super) fn look_ahead(
+        &mut self,
+        env: &DmlEnv<'_>,
+        (table, columns): (&TableDef, &Columns),
+        images: &mut dyn Iterator<Item = SqlResult<OwnImage>>,
+    ) -> Result<(), ExecError> {
+        let mut ahead = Ahead::default();
+        for image in images.take(MOST_AHEAD) {
+            let image = image?;
+            let is_scanned = matches!(way(table, &image), Way::Scan);
+            if !is_scanned || !ahead.expect(table, columns, &image)? {
+                break;
+            }
+        }
+        ahead.pass(env, table, columns)?;
+        self.ahead = ahead;
+        Ok(())
+    }
+
     /// Finds and locks the row of `image`: its clustered key comes out, its latest version lies in the scratch's
     /// `old_row`. `None`: there is none. `run` follows the rows of the statement.
     pub(super) fn find(
@@ -89,7 +122,8 @@ impl Finder {
             Way::Index(index) => {
                 let values = parts_of(index, image).unwrap_or_default();
                 let range = index.codec.range(&values, None, None, &UTC)?;
-                let found = search(env, (table, columns), (index, &range), image, run)?;
+                let how = (run, &mut 0);
+                let found = search(env, (table, columns), (index, &range), image, how)?;
                 Ok(found.map(|(clustered, _)| clustered))
             }
             Way::Scan => self.scan(env, (table, columns), image, run),
@@ -103,19 +137,29 @@ impl Finder {
         image: &OwnImage,
         run: &mut KeyRun,
     ) -> Result<Option<Vec<u8>>, ExecError> {
+        if !self.ahead.is_over() {
+            let digest = self.ahead.comes(place.0, place.1, image);
+            while let Some(clustered) = self.ahead.candidate(digest) {
+                if read_match(env, place, &clustered, image, run)? {
+                    return Ok(Some(clustered));
+                }
+            }
+        }
         let index = place.0.primary();
         let behind = KeyRange {
             lower: Bound::Included(self.resume.clone()),
             upper: Bound::Unbounded,
         };
-        let mut found = search(env, place, (index, &behind), image, run)?;
+        let mut passed = 0;
+        let mut found = search(env, place, (index, &behind), image, (run, &mut passed))?;
         if found.is_none() && !self.resume.is_empty() {
             let before = KeyRange {
                 lower: Bound::Unbounded,
                 upper: Bound::Excluded(self.resume.clone()),
             };
-            found = search(env, place, (index, &before), image, run)?;
+            found = search(env, place, (index, &before), image, (run, &mut passed))?;
         }
+        self.is_lost |= passed > LONG;
         let Some((clustered, _)) = found else {
             return Ok(None);
         };
@@ -198,13 +242,14 @@ fn by_unique(
     Ok(None)
 }
 
-/// The first row in the range of an index that is that of the image, with the key of its entry.
+/// The first row in the range of an index that is that of the image, with the key of its entry. `passed` counts the rows
+/// before.
 fn search(
     env: &mut DmlEnv<'_>,
     (table, columns): (&TableDef, &Columns),
     (index, range): (&IndexDef, &KeyRange),
     image: &OwnImage,
-    run: &mut KeyRun,
+    (run, passed): (&mut KeyRun, &mut u64),
 ) -> Result<Option<Candidate>, ExecError> {
     let mut from: Option<Vec<u8>> = None;
     loop {
@@ -213,6 +258,7 @@ fn search(
             (table, columns),
             (index, range, from.as_deref()),
             image,
+            passed,
         );
         let Some((clustered, entry)) = candidate? else {
             return Ok(None);
@@ -232,17 +278,17 @@ fn next_candidate(
     (table, columns): (&TableDef, &Columns),
     (index, range, from): (&IndexDef, &KeyRange, Option<&[u8]>),
     image: &OwnImage,
+    passed: &mut u64,
 ) -> Result<Option<Candidate>, ExecError> {
     let lower = from.map_or_else(|| range.lower(), Bound::Included);
     let (upper, forward) = (range.upper(), Direction::Forward);
     let mut cursor = env
         .txn
         .scan(&index.tree, lower, upper, forward, View::Latest)?;
-    let mut nth = 0u32;
     let is_clustered = index.id == table.primary().id;
     while let Some((key, value)) = cursor.next()? {
-        nth = nth.wrapping_add(1);
-        if nth.is_multiple_of(CHECK_EVERY) {
+        *passed += 1;
+        if passed.is_multiple_of(CHECK_EVERY) {
             (env.check_killed)()?;
         }
         if is_clustered {

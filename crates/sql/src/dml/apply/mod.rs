@@ -1,7 +1,7 @@
 //! Applying row events: changes that were made elsewhere, or here at another time, written below SQL.
 //!
 //! In flow order: `columns` (the event's columns against ours, and values converted; `fit` says which may be), `find`
-//! (the row of which an image is), `edits` (parts of documents), and here what is done with it. Neighbours: BINLOG
+//! (the row of which an image is; `ahead`: those of many at once), `edits` (parts of documents), and here what is done with it. Neighbours: BINLOG
 //! statements and replicas hand in parsed events; `write` does the writing, with its locks and keys; `foreign` keeps
 //! foreign keys; `logged` tells the binary log.
 //!
@@ -13,6 +13,7 @@
 //! - A row that is not found is error 1032, a key that is taken 1062; in [`ApplyMode::Idempotent`] what is in the way
 //!   of a new row goes, what is gone is no error, and a change that other rows do not admit is not made.
 
+mod ahead;
 mod columns;
 mod edits;
 mod find;
@@ -111,6 +112,30 @@ impl RowApplier {
     /// The foreign keys around it, whose tables must be locked, too.
     pub(crate) fn foreign_keys(&self) -> &ForeignKeyPlan {
         &self.foreign
+    }
+
+    /// Would it be better to know which changes come, for they have no key and not the order of the table?
+    pub(crate) fn wants_to_know(&self) -> bool {
+        self.finder.wants_to_know()
+    }
+
+    /// Finds the rows of changes that come, beginning with the next one, in one pass over the table.
+    ///
+    /// # Errors
+    /// Damaged events; of the engine.
+    pub(crate) fn look_ahead(
+        &mut self,
+        env: &DmlEnv<'_>,
+        changes: &mut dyn Iterator<Item = SqlResult<RowChange>>,
+    ) -> Result<(), ExecError> {
+        let (columns, table) = (&self.columns, &*self.table);
+        let mut images = changes.filter_map(|change| match change {
+            Ok(RowChange::Insert(_)) => None,
+            Ok(RowChange::Update(before, ..)) => Some(columns.own(env.ctx, table, before)),
+            Ok(RowChange::Delete(image)) => Some(columns.own(env.ctx, table, image)),
+            Err(e) => Some(Err(e)),
+        });
+        self.finder.look_ahead(env, (table, columns), &mut images)
     }
 
     /// Makes the change. After an error what was written so far is for the caller to undo.
