@@ -71,6 +71,8 @@ pub enum StoredAs {
     RolledUp,
     /// As that of a function's value: integers by their length, labels as text, every TEXT as LONGTEXT.
     Value,
+    /// As that of a literal: an integer by its digits, all else as a function's value.
+    Literal,
     /// As that of a chosen value: integers as they are, labels and CHAR as VARCHAR, every TEXT as LONGTEXT.
     Choice,
     /// As that of the rows of a set operation: a TEXT by the bytes that its characters may take.

@@ -21,7 +21,7 @@ use super::from::check_distinct;
 use super::order::bind_result_order;
 use super::recursive::{bind_recursive, is_recursive, unreadable};
 use super::scope::{BoundCte, CteEntry, CteTable, DefinedCte, Scope};
-use super::select::{Around, bind_limit, bind_select};
+use super::select::{Around, bind_limit, bind_select, stored_as};
 use super::{BindEnv, Purpose, QueryPlace, call, errors};
 use crate::expr::Expr;
 
@@ -408,6 +408,10 @@ fn bind_values(
         let merged = call::merged(env, &values, "VALUES")?;
         columns.push(ColumnMeta {
             coercibility: merged.coercibility,
+            stored_as: match rows {
+                [row] => stored_as(&row[nth]),
+                _ => StoredAs::Choice,
+            },
             ..ColumnMeta::computed(format!("column_{nth}"), merged.ret)
         });
     }

@@ -522,7 +522,7 @@ fn named_constant(call: &ast::Call) -> Option<Arc<str>> {
 }
 
 /// What a table made of the value takes over of its type.
-fn stored_as(expr: &ast::Expr) -> StoredAs {
+pub(super) fn stored_as(expr: &ast::Expr) -> StoredAs {
     match expr {
         ast::Expr::Call(call) => match &*call.name.text.to_ascii_lowercase() {
             "any_value" => StoredAs::Value,
@@ -535,6 +535,7 @@ fn stored_as(expr: &ast::Expr) -> StoredAs {
         ast::Expr::Column(_) => StoredAs::Same,
         ast::Expr::Subquery(_) => StoredAs::Subquery,
         ast::Expr::Param(_) => StoredAs::Variable,
+        ast::Expr::Literal(_) => StoredAs::Literal,
         _ => StoredAs::Value,
     }
 }

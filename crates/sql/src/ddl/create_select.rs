@@ -31,7 +31,7 @@ use crate::dml::{generated_value, implicit_value, validate};
 const MAX_VARCHAR_CHARS: u64 = 512;
 /// Digits and sign of an integer expression that fits into INT.
 const INT_CHARS: u32 = 11;
-/// Those of a variable that does.
+/// Those of a variable or a literal that does.
 const INT_DIGITS: u32 = 9;
 
 /// The name of the new table, locked; None: there is a table already, which was noted.
@@ -218,10 +218,17 @@ pub(super) fn stored_type(ty: &SqlType, stored_as: StoredAs) -> SqlType {
         }
         TypeKind::Year if stored_as == StoredAs::Variable => stored_number(ty, INT_DIGITS),
         _ if ty.is_integer() && stored_as == StoredAs::Variable => stored_number(ty, INT_DIGITS),
+        _ if ty.is_integer() && stored_as == StoredAs::Literal => stored_number(ty, INT_DIGITS),
         TypeKind::Year if stored_as == StoredAs::Subquery => stored_number(ty, INT_CHARS),
         _ if ty.is_integer() && stored_as == StoredAs::Subquery => stored_number(ty, INT_CHARS),
         TypeKind::Char if stored_as == StoredAs::Subquery => stored_value(ty),
-        _ if matches!(stored_as, StoredAs::Value | StoredAs::RolledUp) => stored_value(ty),
+        _ if matches!(
+            stored_as,
+            StoredAs::Value | StoredAs::Literal | StoredAs::RolledUp
+        ) =>
+        {
+            stored_value(ty)
+        }
         TypeKind::Char | TypeKind::Enum(_) | TypeKind::Set(_)
             if matches!(stored_as, StoredAs::Choice | StoredAs::Variable) =>
         {

@@ -369,7 +369,7 @@ fn shown_type(column: &ColumnMeta) -> SqlType {
     const INT_DIGITS: u32 = 10;
     let ty = &column.ty;
     // Columns keep their type, whatever width they are shown with, and so does what is chosen among them.
-    let is_value = column.stored_as == StoredAs::Value;
+    let is_value = matches!(column.stored_as, StoredAs::Value | StoredAs::Literal);
     match ty.kind {
         TypeKind::BigInt if is_value && ty.length < INT_DIGITS => SqlType {
             unsigned: ty.unsigned,
