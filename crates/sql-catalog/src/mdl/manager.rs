@@ -75,6 +75,11 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Has it been granted what a request for `mode` on the object must wait for, and not taken it over yet?
+    fn is_granted_against(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
+        Arc::ptr_eq(&self.object, object) && mode.conflicts(self.mode) && self.waiter.is_granted()
+    }
+
     /// Does it hold what a request for `mode` on the object must wait for, and keep it if it gives up the wait?
     fn keeps_against(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
         let is_tentative = self.tentative.iter().any(|t| Arc::ptr_eq(t, object));
@@ -239,7 +244,8 @@ impl MetadataLocks {
     /// Enters a wait in the graph; true if it closes a cycle, and then it is not entered.
     pub(super) fn begin_wait(&self, pending: Pending) -> bool {
         let mut waiting = self.inner.waiting.lock();
-        waiting.retain(|_, p| p.waiter.is_waiting());
+        // A grant is held, although its session does not know of it yet.
+        waiting.retain(|_, p| p.waiter.is_waiting() || p.waiter.is_granted());
         let id = pending.owner.id;
         waiting.insert(id, pending);
         let deadlock = closes_cycle(&waiting, id);
@@ -263,12 +269,16 @@ impl MetadataLocks {
             let other = waiting.get(id);
             other.is_some_and(|p| ahead.iter().any(|w| Arc::ptr_eq(w, &p.waiter)))
         };
+        let is_granted = |id: &u64| {
+            let other = waiting.get(id);
+            other.is_some_and(|p| p.is_granted_against(&wait.object, wait.mode))
+        };
         let holds = |id: &u64, owner: &Owner| match waiting.get(id) {
             Some(pending) if !doors => pending.keeps_against(&wait.object, wait.mode),
             _ => owner.holds_against(&wait.object, wait.mode, None),
         };
         let blocks = |(id, owner): &(&u64, &Arc<Owner>)| {
-            **id != wait.owner.id && (holds(id, owner) || is_ahead(id))
+            **id != wait.owner.id && (holds(id, owner) || is_granted(id) || is_ahead(id))
         };
         let (mut connections, mut others) = (Vec::new(), 0);
         for (_, owner) in owners.iter().filter(blocks) {
@@ -340,12 +350,13 @@ impl MetadataLocks {
                 is_granted: true,
                 connection,
             }));
-            let wait = waiting.get(&owner.id).filter(|p| p.waiter.is_waiting());
+            let is_shown = |p: &&Pending| p.waiter.is_waiting() || p.waiter.is_granted();
+            let wait = waiting.get(&owner.id).filter(is_shown);
             all.extend(wait.map(|p| MdlInfo {
                 key: p.object.key().clone(),
                 mode: p.mode,
                 duration: p.duration,
-                is_granted: false,
+                is_granted: p.waiter.is_granted(),
                 connection,
             }));
         }

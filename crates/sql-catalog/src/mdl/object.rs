@@ -55,6 +55,11 @@ impl Waiter {
         self.state.load(Ordering::Acquire) == WAITING
     }
 
+    /// Has it been granted, and its session has not taken it over yet?
+    pub(super) fn is_granted(&self) -> bool {
+        self.state.load(Ordering::Acquire) == GRANTED
+    }
+
     /// Claims a grant; false if there was none or it went back already.
     pub(super) fn take_over(&self) -> bool {
         self.state

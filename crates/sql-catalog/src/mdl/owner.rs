@@ -1,8 +1,8 @@
 //! What a session holds, so that others can see it: who blocks whom is asked from outside.
 //!
 //! Neighbours: [`super::LockSet`] changes its own; `manager` knows all owners and reads them.
-//! **Invariants**: a lock is in the list before anybody can be told that it is in the way, but for the moment between
-//! its grant and its entry; objects are never locked while a list is.
+//! **Invariants**: a lock is in the list before anybody can be told that it is in the way, but for the time between
+//! its grant and its entry, in which `manager` knows it; objects are never locked while a list is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

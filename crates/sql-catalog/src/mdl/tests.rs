@@ -645,3 +645,31 @@ fn what_is_given_back_soon_is_no_edge_of_the_graph() {
         assert!(behind.block(Duration::from_secs(60)).is_ok());
     });
 }
+
+/// Between its grant and the next request of its session a lock is in no list of held ones, yet it is in the way.
+#[test]
+fn a_grant_that_is_not_taken_over_is_seen() {
+    let manager = MetadataLocks::new();
+    let table = manager.table("d", "t");
+    let [mut first, mut reader, mut other] = [(); 3].map(|()| LockSet::new(&manager));
+    let mut ddl = ddl_set(&manager);
+    reader.belongs_to(7);
+    granted(first.acquire(&table, MdlMode::Exclusive, TRANSACTION));
+    let waiting = ticket(reader.acquire(&table, MdlMode::SharedRead, TRANSACTION));
+    first.release_transaction();
+    assert!(is_granted(waiting));
+    let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    // A wait of somebody else does not make them forget it.
+    let elsewhere = manager.table("d", "u");
+    granted(first.acquire(&elsewhere, MdlMode::Exclusive, TRANSACTION));
+    let another = ticket(other.acquire(&elsewhere, MdlMode::SharedRead, TRANSACTION));
+    assert_eq!(ddl.blockers(), (vec![7], 0));
+    let list = manager.list();
+    let of_reader = list.iter().find(|lock| lock.connection == Some(7));
+    let of_reader = of_reader.expect("it is listed");
+    assert!(of_reader.is_granted && of_reader.mode == MdlMode::SharedRead);
+    drop(another);
+    reader.release_transaction();
+    assert!(is_granted(exclusive));
+    assert!(manager.list().iter().all(|lock| lock.connection != Some(7)));
+}
