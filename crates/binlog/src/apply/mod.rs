@@ -201,6 +201,15 @@ impl Group {
         self.data.len() + self.parts.len() * size_of::<Part>() + size_of::<Self>()
     }
 
+    /// Events that it had in the source's file, those around its parts included.
+    pub fn events(&self) -> u64 {
+        let around = match self.shape {
+            Shape::Transaction | Shape::CreateAndFill => 3,
+            Shape::Empty | Shape::Statement | Shape::Xa => 1,
+        };
+        self.parts.len() as u64 + around
+    }
+
     /// Nothing is to be done for it, but to say that it was done.
     pub fn skip(&mut self) {
         self.shape = Shape::Empty;

@@ -384,7 +384,7 @@ impl Feed {
             return Err(End::Stopped);
         }
         self.shared.processes(&group);
-        if self.is_unwanted(&group) {
+        if self.is_unwanted(&group) || self.shared.takes_skip(group.events()) {
             group.skip();
         }
         let filters = &self.shared.settings.filters;

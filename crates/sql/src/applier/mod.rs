@@ -127,6 +127,8 @@ pub struct Settings {
     pub checks_user: Option<(String, String)>,
     /// `ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS`.
     pub anonymous: Anonymous,
+    /// `sql_replica_skip_counter`: so many events are not applied, nor is the rest of the transaction of the last one.
+    pub skips: u64,
     /// Temporary tables of the source's sessions.
     pub temporary: Arc<SourceTables>,
     /// Attempts that the channel has repeated since the server has started.
@@ -206,6 +208,8 @@ pub struct Status {
     pub delay_left: Option<Duration>,
     /// Transactions that were applied since the start.
     pub transactions: u64,
+    /// Events that are still to be skipped.
+    pub skips: u64,
     /// Transactions that are with the workers.
     pub in_flight: u64,
     /// Attempts that were repeated, by this one and those before it.

@@ -43,6 +43,8 @@ struct View {
     transactions: u64,
     /// When the group that is delayed is due, microseconds since the epoch.
     delayed_until: Option<u64>,
+    /// Events that are still to be skipped.
+    skips: u64,
     is_running: bool,
     /// When the group that was begun last was committed at its source, microseconds since the epoch.
     begun_micros: u64,
@@ -63,10 +65,10 @@ pub(super) struct Shared {
     view: Mutex<View>,
     changed: Condvar,
     is_stopping: AtomicBool,
-}
-
     /// Kills the session of `init_replica` while it runs.
     interrupt: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+}
+
 /// What it is called in messages.
 pub(crate) fn name_of(id: &Id) -> String {
     match id {
@@ -104,6 +106,7 @@ impl Shared {
             read,
             transactions: 0,
             delayed_until: None,
+            skips: settings.skips,
             is_running: true,
             begun_micros: 0,
         };
@@ -119,10 +122,10 @@ impl Shared {
             view: Mutex::new(view),
             changed: Condvar::new(),
             is_stopping: AtomicBool::new(false),
+            interrupt: Mutex::default(),
         }
     }
 
-            interrupt: Mutex::default(),
     /// May it be that the group was done already, but for its mark?
     pub(super) fn may_repeat(&self, ordinal: u64) -> bool {
         ordinal == self.first
@@ -266,9 +269,6 @@ impl Shared {
     pub(super) fn stop(&self) {
         let begun = self.view.lock().begun;
         self.stop_behind(begun);
-    }
-
-    fn stop_behind(&self, last: u64) {
         self.interrupt();
     }
 
@@ -293,6 +293,9 @@ impl Shared {
         if let Some(kill) = &*self.interrupt.lock() {
             kill();
         }
+    }
+
+    fn stop_behind(&self, last: u64) {
         self.is_stopping.store(true, Ordering::Release);
         for job in self.order.stop_behind(last) {
             self.give_back(job.hand);
@@ -341,6 +344,14 @@ impl Shared {
         view.placed = ordinal;
         view.last_processed = std::mem::take(&mut view.processing);
         view.last_processed.ended_micros = now;
+    }
+
+    /// Is this group of so many events to be skipped? Then that is counted.
+    pub(super) fn takes_skip(&self, events: u64) -> bool {
+        let mut view = self.view.lock();
+        let skips = view.skips > 0;
+        view.skips = view.skips.saturating_sub(events);
+        skips
     }
 
     /// The next group waits until then, microseconds since the epoch.
@@ -401,6 +412,7 @@ impl Shared {
             gtids: view.progress.state().all_gtids(),
             maria: state.maria.clone(),
             transactions: view.transactions,
+            skips: view.skips,
             in_flight: view.placed.saturating_sub(view.progress.low()),
             retries: self.settings.retries.load(Ordering::Relaxed),
             lag_seconds: is_busy.then(|| now.saturating_sub(view.begun_micros) / 1_000_000),

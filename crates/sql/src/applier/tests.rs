@@ -189,6 +189,7 @@ impl EventSource for Script {
 pub(super) fn settings() -> Settings {
     let next = std::sync::atomic::AtomicU64::new(1000);
     Settings {
+        skips: 0,
         filters: Filters::default(),
         delay: Duration::ZERO,
         until: None,
@@ -300,7 +301,7 @@ pub(super) fn random_history(source: &Server, seed: u64, transactions: u64) {
 }
 
 /// Seeds of histories, and of crashes: a few, or `ESKER_REPLICA_SEEDS` from `ESKER_REPLICA_FIRST_SEED` on.
-fn seeds(few: std::ops::Range<u64>) -> std::ops::Range<u64> {
+pub(super) fn seeds(few: std::ops::Range<u64>) -> std::ops::Range<u64> {
     let setting = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     match setting("ESKER_REPLICA_SEEDS") {
         None => few,

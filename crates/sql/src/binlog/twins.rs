@@ -26,6 +26,7 @@ const TWINS: &[(&str, &str)] = &[
     ("replica_skip_errors", "slave_skip_errors"),
     ("replica_transaction_retries", "slave_transaction_retries"),
     ("replica_type_conversions", "slave_type_conversions"),
+    ("sql_replica_skip_counter", "sql_slave_skip_counter"),
 ];
 
 /// The other name of a variable.

@@ -286,6 +286,11 @@ impl Channel {
         })?;
         let configured = self.settings();
         let weak = Arc::downgrade(instance);
+        // It counts for the channel that starts first.
+        let skips = instance.variable_u64("sql_replica_skip_counter");
+        for name in ["sql_replica_skip_counter", "sql_slave_skip_counter"] {
+            instance.globals.tell(name, VarValue::UInt(0));
+        }
         let settings = Settings {
             filters: configured.filters,
             delay: Duration::from_secs(configured.delay.into()),
@@ -295,6 +300,7 @@ impl Channel {
             row_format: configured.row_format,
             checks_user: configured.checks_user,
             anonymous: configured.anonymous,
+            skips,
             temporary: self.temporary.clone(),
             retries: self.retries.clone(),
             connection_ids: Arc::new(move || {
@@ -428,6 +434,13 @@ impl Channel {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Has the applier nothing left but what is still to come?
+    pub(super) fn wants_more(&self) -> bool {
+        let applier = self.parts.lock().applier.clone();
+        let status = applier.map(|applier| applier.status());
+        status.is_some_and(|s| s.is_running && s.in_flight == 0 && s.delay_left.is_none())
     }
 
     pub(super) fn is_receiving(&self) -> bool {

@@ -19,6 +19,9 @@ use crate::applier::Failure;
 use crate::instance::Instance;
 use crate::session::listed::ListedThread;
 
+/// How often a receiver looks whether there is space in the relay log again.
+const SPACE_LOOK: Duration = Duration::from_millis(20);
+
 /// What a receiver does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverState {
@@ -34,6 +37,8 @@ pub enum ReceiverState {
     Streaming,
     /// It waits before it tries again.
     Backoff,
+    /// The relay log is as large as it may be: it waits for the applier.
+    NoSpace,
 }
 
 impl ReceiverState {
@@ -46,6 +51,7 @@ impl ReceiverState {
             Self::Registered => "Requesting binlog dump",
             Self::Streaming => "Waiting for source to send event",
             Self::Backoff => "Waiting to reconnect after a failed source event read",
+            Self::NoSpace => "Waiting for the replica SQL thread to free relay log space",
         }
     }
 }
@@ -302,8 +308,33 @@ impl Reception {
     /// # Errors
     /// Of the relay log.
     pub fn append(&self, header: &Header, body: &[u8]) -> esker_binlog::Result<()> {
+        self.wait_for_space()?;
         let (max, now) = self.bounds();
         self.relay.append(header, body, max, now)
+    }
+
+    /// Waits while the relay log is larger than `relay_log_space_limit`, unless the applier waits for more: what it has
+    /// may end in the middle of a transaction.
+    fn wait_for_space(&self) -> esker_binlog::Result<()> {
+        let limit = self.instance.variable_u64("relay_log_space_limit");
+        if limit == 0 || self.relay.space() <= limit {
+            return Ok(());
+        }
+        let state = std::mem::replace(&mut self.view.lock().state, ReceiverState::NoSpace);
+        self.enter(ReceiverState::NoSpace);
+        loop {
+            // What has come is to be seen, and what is applied is to go.
+            self.publish(false)?;
+            let Some(channel) = self.channel.upgrade() else {
+                break;
+            };
+            let is_over = self.relay.space() <= limit || channel.wants_more();
+            if is_over || self.pause(SPACE_LOOK) {
+                break;
+            }
+        }
+        self.enter(state);
+        Ok(())
     }
 
     /// The source says where it stands: with GTIDs it has left out what is known here.

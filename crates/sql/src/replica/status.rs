@@ -87,7 +87,7 @@ fn yes(is_so: bool) -> Value {
 fn receiving(state: ReceiverState) -> &'static str {
     match state {
         ReceiverState::Off => "No",
-        ReceiverState::Streaming => "Yes",
+        ReceiverState::Streaming | ReceiverState::NoSpace => "Yes",
         _ => "Connecting",
     }
 }
@@ -185,7 +185,7 @@ fn lag(receiver: Option<&ReceiverView>, applier: Option<&Status>, places: &Place
     let is_behind = (&places.exec_file, places.exec_pos) != (&places.read_file, places.read_pos);
     match (applier.lag_seconds, receiver.map(|receiver| receiver.state)) {
         (Some(seconds), _) if is_behind => number(seconds),
-        (_, Some(ReceiverState::Streaming)) => number(0u64),
+        (_, Some(ReceiverState::Streaming | ReceiverState::NoSpace)) => number(0u64),
         _ => Value::Null,
     }
 }
@@ -297,7 +297,10 @@ fn row(instance: &Instance, name: &str, view: &ChannelView, places: &Places) -> 
     row.extend([
         ("Last_Errno", sql_errno.clone()),
         ("Last_Error", sql_error.clone()),
-        ("Skip_Counter", number(0u64)),
+        (
+            "Skip_Counter",
+            number(applier.map_or(0, |applier| applier.skips)),
+        ),
         ("Exec_Source_Log_Pos", number(places.exec_pos)),
         ("Relay_Log_Space", number(places.relay_space)),
         ("Until_Condition", t(until_kind)),

@@ -299,6 +299,94 @@ fn stop_replica_ends_what_runs_before_it_applies() {
     catch_up(&replica, &contents(&mut source.connect()));
 }
 
+#[test]
+fn transactions_are_skipped_as_often_as_is_said() {
+    // effect: sql_replica_skip_counter, sql_slave_skip_counter
+    for name in ["sql_replica_skip_counter", "sql_slave_skip_counter"] {
+        let dir = tempfile::tempdir().expect("folder");
+        let source = source(dir.path());
+        let replica = replica_of(&source, dir.path(), &[]);
+        let (mut there, mut c) = (source.connect(), replica.connect());
+        follow(&mut there, &mut c);
+        c.run("STOP REPLICA SQL_THREAD");
+        // The second one has more events than are left to skip, but goes as a whole.
+        there.run("INSERT INTO d.t VALUES (1, 1); INSERT INTO d.t VALUES (2, 2); INSERT INTO d.t VALUES (3, 3)");
+        c.run(&format!("SET GLOBAL {name} = 6; START REPLICA SQL_THREAD"));
+        eventually("the third one is applied", || {
+            c.lines("SELECT id FROM d.t ORDER BY id") == ["3"]
+        });
+        let both = "SELECT @@GLOBAL.sql_replica_skip_counter, @@GLOBAL.sql_slave_skip_counter";
+        assert_eq!(c.lines(both), ["0|0"]);
+        assert_eq!(status(&mut c)[20], "0");
+        // They count as executed.
+        follow(&mut there, &mut c);
+        there.run("INSERT INTO d.t VALUES (4, 4)");
+        follow(&mut there, &mut c);
+        assert_eq!(c.lines("SELECT id FROM d.t ORDER BY id"), ["3", "4"]);
+    }
+}
+
+#[test]
+fn a_receiver_waits_where_the_relay_log_has_no_space() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    // effect: relay_log_space_limit
+    let limits = [
+        "--relay-log-space-limit=100000",
+        "--max-relay-log-size=16384",
+    ];
+    let replica = replica_of(&source, dir.path(), &limits);
+    let (mut there, mut c) = (source.connect(), replica.connect());
+    there.run("CREATE TABLE d.long (id INT PRIMARY KEY, v MEDIUMTEXT)");
+    follow(&mut there, &mut c);
+    c.run("STOP REPLICA SQL_THREAD");
+    for id in 0..40 {
+        there.run(&format!(
+            "INSERT INTO d.long VALUES ({id}, REPEAT('x', 10000))"
+        ));
+    }
+    let waits = "SELECT COUNT(*) FROM information_schema.processlist \
+                 WHERE state = 'Waiting for the replica SQL thread to free relay log space'";
+    eventually("it waits", || c.value(waits) == "1");
+    let shown = status(&mut c);
+    assert_eq!(shown[10], "Yes");
+    let space: u64 = shown[22].parse().expect("bytes");
+    assert!((100_000..150_000).contains(&space), "{space}");
+    // One transaction is larger than all of it.
+    there.run("INSERT INTO d.long VALUES (100, REPEAT('y', 300000))");
+    c.run("START REPLICA SQL_THREAD");
+    follow(&mut there, &mut c);
+    assert_eq!(c.value("SELECT COUNT(*) FROM d.long"), "41");
+    assert_eq!(c.value(waits), "0");
+    // It can be stopped while it waits.
+    c.run("STOP REPLICA SQL_THREAD");
+    for id in 200..240 {
+        there.run(&format!(
+            "INSERT INTO d.long VALUES ({id}, REPEAT('x', 10000))"
+        ));
+    }
+    eventually("it waits again", || c.value(waits) == "1");
+    c.run("STOP REPLICA; START REPLICA");
+    follow(&mut there, &mut c);
+}
+
+#[test]
+fn a_delayed_replica_applies_in_the_end_and_not_before() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = replica_of(&source, dir.path(), &[]);
+    let mut c = replica.connect();
+    follow(&mut source.connect(), &mut c);
+    c.run("STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY = 1; START REPLICA");
+    write(&mut source.connect(), 0..3);
+    catch_up(&replica, &contents(&mut source.connect()));
+    let waited = "SELECT MIN(TIMESTAMPDIFF(MICROSECOND, last_applied_transaction_immediate_commit_timestamp, \
+                  last_applied_transaction_start_apply_timestamp)) >= 1000000 \
+                  FROM performance_schema.replication_applier_status_by_worker WHERE last_applied_transaction <> ''";
+    eventually("it says when", || c.value(waited) == "1");
+    assert_eq!(status(&mut c)[36], "0");
+}
+
 /// A channel whose first transaction waits for a local one, and whose second waits for a table.
 fn held_up(source: &Server, replica: &Server) -> (Client, Client) {
     let mut there = source.connect();

@@ -277,7 +277,7 @@ fn connection_status(viewer: &Viewer) -> Vec<Vec<Value>> {
         let receiver = view.receiver.as_ref();
         let state = match receiver.map(|receiver| receiver.state) {
             None | Some(ReceiverState::Off) => "OFF",
-            Some(ReceiverState::Streaming) => "ON",
+            Some(ReceiverState::Streaming | ReceiverState::NoSpace) => "ON",
             Some(_) => "CONNECTING",
         };
         let mut row = vec![
