@@ -3,7 +3,8 @@
 //! branches of a client's (XA): prepared first, and decided later, perhaps in another life. Some bring extents.
 //!
 //! Neighbours: the engine and `esker-binlog`'s files are driven by hand on one simulated disk; the kill -9 test of the
-//! `esker` binary does the same over the protocol; `decoded` reads the files; `points` crashes at every operation. **Invariants checked** after every crash:
+//! `esker` binary does the same over the protocol; `decoded` reads the files; `points` crashes at every operation.
+//! **Invariants checked** after every crash:
 //! what the files say, applied to nothing, is what a scan of the table gives; every transaction that could be told is
 //! in the files, once, in the order of commits, with the GTIDs 1, 2, 3 and so on; what was in synced files before is
 //! still there; prepared is what the files say is prepared, and not decided.

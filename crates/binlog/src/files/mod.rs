@@ -1,12 +1,11 @@
 //! Files of the binary log: a folder with an index, as MySQL's tools expect it, and a position of our own.
 //!
-//! In flow order: `names`, `home` (where they are, over changes of names), `index`, `begins` (where in the log they begin),
-//! `position` (how far the log is in the files), `start` (what a start finds), `repair` (what of damage the log still
-//! has), `set` (the writer's side), `head` (what files begin with), `copy` (of what large transactions have in spool
-//! files), `group` → `grouped` (where the files decide about transactions), `places` (where transactions end), `view`
-//! (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the
-//! events. **Invariants**: after a crash at any moment the files can be brought to what they would have been, from the
-//! log above the last position.
+//! In flow order: `names`, `home` (where they are, over changes of names), `index`, `begins` (where in the log they
+//! begin), `position` (how far the log is in the files), `start` (what a start finds), `repair` (what of damage the log
+//! still has), `set` (the writer's side), `head` (what files begin with), `copy` (of what large transactions have in
+//! spool files), `group` → `grouped` (where the files decide about transactions), `places` (where transactions end),
+//! `view` (the readers' side), `scan` (reading a file). Neighbours: `derive` makes the events. **Invariants**: after a
+//! crash at any moment the files can be brought to what they would have been, from the log above the last position.
 
 mod begins;
 mod copy;

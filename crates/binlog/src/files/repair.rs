@@ -25,8 +25,8 @@ pub struct Damage {
     noted: Position,
     /// The end of the last whole transaction before the damage.
     whole: Position,
-    /// Where the records of the last transactions begin in the log, as many as are lost, and whether their events are in
-    /// a spool file, which is gone.
+    /// Where the records of the last transactions begin in the log, as many as are lost, and whether their events were
+    /// in a spool file, which is gone.
     kept: VecDeque<(u64, bool)>,
 }
 

@@ -6,8 +6,8 @@ use super::tests::Server;
 
 const ROWS: u32 = 20_000;
 
-/// Rows that come in another order than the table has them are found in a pass over it for many: one for each would take
-/// longer than an applier may stand still here.
+/// Rows that come in another order than the table has them are found in a pass over it for many: one for each would
+/// take longer than an applier may stand still here.
 #[test]
 fn rows_of_a_table_without_a_key_are_found_in_any_order() {
     let source = Server::source();

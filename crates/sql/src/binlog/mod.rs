@@ -3,8 +3,8 @@
 //! In flow order: `statement` (heads, and statements logged as text), `definition` (which schema statements are, and in
 //! which words), `emptied` (tables that a start has emptied), `account` (statements about accounts), `owned` (GTIDs
 //! that sessions have taken), `unlogged` (GTIDs of a server without binary log), `service` (the binary log of an
-//! instance), `writer` (the thread that follows the durable log and writes files), `mend` (what it does with one that is
-//! damaged), `two_phase` (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what
+//! instance), `writer` (the thread that follows the durable log and writes files), `mend` (what it does with one that
+//! is damaged), `two_phase` (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what
 //! statements and variables do with it), `events` (what a file has), `figures` (what is counted), `dump` (streams to
 //! consumers, which `replicas` knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge),
 //! `twins` (variables with an old name). The formats are in the crate `binlog`; reasons in `docs/decisions/binlog.md`.

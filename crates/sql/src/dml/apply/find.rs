@@ -242,8 +242,8 @@ fn by_unique(
     Ok(None)
 }
 
-/// The first row in the range of an index that is that of the image, with the key of its entry. `passed` counts the rows
-/// before.
+/// The first row in the range of an index that is that of the image, with the key of its entry. `passed` counts the
+/// rows before.
 fn search(
     env: &mut DmlEnv<'_>,
     (table, columns): (&TableDef, &Columns),

@@ -1,9 +1,9 @@
 //! Applying row events: changes that were made elsewhere, or here at another time, written below SQL.
 //!
 //! In flow order: `columns` (the event's columns against ours, and values converted; `fit` says which may be), `find`
-//! (the row of which an image is; `ahead`: those of many at once), `edits` (parts of documents), and here what is done with it. Neighbours: BINLOG
-//! statements and replicas hand in parsed events; `write` does the writing, with its locks and keys; `foreign` keeps
-//! foreign keys; `logged` tells the binary log.
+//! (the row of which an image is; `ahead`: those of many at once), `edits` (parts of documents), and here what is done
+//! with it. Neighbours: BINLOG statements and replicas hand in parsed events; `write` does the writing, with its locks
+//! and keys; `foreign` keeps foreign keys; `logged` tells the binary log.
 //!
 //! **Invariants**
 //! - Triggers and AUTO_INCREMENT have had their say where the change was made: here the values are written as they
