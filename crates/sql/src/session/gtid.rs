@@ -181,7 +181,7 @@ impl SessionContext {
 /// What is wanted, if `gtid_mode` lets it be.
 ///
 /// # Errors
-/// 1781, 1782, 6038, 6039.
+/// 1781, 1782, 6039, 6040.
 fn admit_next(next: Next, gtid_mode: &str) -> SqlResult<Next> {
     let refused = |code, text| Err(SqlError::new(code, "HY000", text));
     match (&next, gtid_mode) {
@@ -194,7 +194,7 @@ fn admit_next(next: Next, gtid_mode: &str) -> SqlResult<Next> {
             "@@SESSION.GTID_NEXT cannot be set to AUTOMATIC:<TAG> when @@GLOBAL.GTID_MODE = OFF or OFF_PERMISSIVE",
         ),
         (Next::Given { gtid, .. }, "OFF") if !gtid.source.tag.is_empty() => refused(
-            6038,
+            6040,
             "@@SESSION.GTID_NEXT cannot be set to UUID:TAG:NUMBER when @@GLOBAL.GTID_MODE = OFF.",
         ),
         (Next::Given { .. }, "OFF") => refused(

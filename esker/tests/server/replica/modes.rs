@@ -238,6 +238,6 @@ fn tags_are_for_modes_with_gtids() {
     let tagged = "SET gtid_next = '11111111-1111-1111-1111-111111111111:tag:1'";
     a.run(tagged);
     a.run("CREATE DATABASE d; SET gtid_next = AUTOMATIC; SET GLOBAL gtid_mode = OFF");
-    assert_eq!(a.code(tagged), Some(6038));
+    assert_eq!(a.code(tagged), Some(6040));
     assert_eq!(a.code("SET gtid_next = 'AUTOMATIC:aa'"), Some(6039));
 }
