@@ -8,6 +8,7 @@
 //! rows that a change depends on, and every row that a transaction at SERIALIZABLE reads.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use esker_engine::{LockMode, WaitPolicy};
 use esker_sql_catalog::catalog::TableDef;
@@ -23,6 +24,8 @@ use super::scope::Scope;
 pub struct LockRules {
     /// What the statement reads for, if that locks.
     reads_for: Cell<Option<LockReason>>,
+    /// The table that the statement makes and fills.
+    fills: RefCell<Option<Arc<str>>>,
     /// The lock on the view that is being bound.
     view: Cell<Option<LockSpec>>,
     /// Clauses of the block whose FROM is being bound.
@@ -37,6 +40,11 @@ impl LockRules {
 
     pub(crate) fn read_for_what(&self) -> Option<LockReason> {
         self.reads_for.get()
+    }
+
+    /// What is read is for a new table: nobody may ask to change what it comes from.
+    pub fn fill(&self, table: &str) {
+        self.fills.replace(Some(table.into()));
     }
 
     /// Binds the tables of a block with these clauses.
@@ -54,6 +62,7 @@ impl LockRules {
         bind: impl FnOnce() -> SqlResult<T>,
     ) -> SqlResult<T> {
         let asked = asked_for(&self.clauses.borrow(), (schema, alias))?;
+        self.admit_change(asked, alias)?;
         let before = self.view.get();
         self.view.set(asked.or(before));
         let result = bind();
@@ -64,7 +73,7 @@ impl LockRules {
     /// May rows of a table of the block whose FROM is being bound be locked as is asked for?
     ///
     /// # Errors
-    /// 1792.
+    /// 1746, 1792.
     pub(super) fn admit(
         &self,
         names: &dyn Names,
@@ -75,9 +84,22 @@ impl LockRules {
             &self.clauses.borrow(),
             (&def.schema, alias.unwrap_or(&def.name)),
         )?;
-        match asked.or(self.view.get()) {
+        let asked = asked.or(self.view.get());
+        self.admit_change(asked, &def.name)?;
+        match asked {
             Some(lock) if lock.mode == LockMode::Exclusive && !def.temporary => {
                 names.admit_row_locks(def)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// 1746: this is locked as if it were changed, and read to fill a new table.
+    fn admit_change(&self, asked: Option<LockSpec>, name: &str) -> SqlResult<()> {
+        match &*self.fills.borrow() {
+            Some(new) if asked.is_some_and(|lock| lock.mode == LockMode::Exclusive) => {
+                let text = format!("Can't update table '{name}' while '{new}' is being created.");
+                Err(SqlError::new(1746, "HY000", text))
             }
             _ => Ok(()),
         }

@@ -270,7 +270,7 @@ impl Session {
         query: &Query,
         params: &[Value],
     ) -> Result<(DmlDone, Seq), ExecError> {
-        let (plan, origins) = self.plan_source(query, params)?;
+        let (plan, origins) = self.plan_source(name, query, params)?;
         self.check_join_size(plan.cost_rows)?;
         let (table, insert) = self.with_ddl(|ctx| {
             let table = create_select::define(ctx, create, name, &plan.columns, &origins)?;
@@ -291,9 +291,10 @@ impl Session {
         Ok((done, seq))
     }
 
-    /// Plans the query as a source of rows: its plan, and the stored columns that its columns are.
+    /// Plans the query as a source of rows for a new table: its plan, and the stored columns that its columns are.
     fn plan_source(
         &mut self,
+        name: &TableName,
         query: &Query,
         params: &[Value],
     ) -> Result<(Arc<QueryPlan>, Vec<Option<ColumnDef>>), ExecError> {
@@ -308,6 +309,7 @@ impl Session {
             env.changes_rows.set(true);
             env.locks
                 .read_for(Some(LockReason::SourceAboveReadCommitted));
+            env.locks.fill(&name.name);
             plan_query(&env, query)
         })?;
         let origins = plan
