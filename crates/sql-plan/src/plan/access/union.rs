@@ -12,6 +12,9 @@ use super::{Path, Target};
 use crate::bind::BindEnv;
 use crate::expr::{Expr, ExprKind};
 
+/// Branches for each of which an index is looked for, although one index serves all of them.
+const MOST_PRICED: usize = 20;
+
 /// What one index finds.
 struct Member {
     index: usize,
@@ -34,6 +37,9 @@ impl Target<'_> {
     ) -> Option<Path> {
         let mut branches = Vec::new();
         disjuncts(cond, &mut branches);
+        if branches.len() > MOST_PRICED && self.serves_all(cond, known, indexes) {
+            return None;
+        }
         let mut members: Vec<Member> = Vec::new();
         for branch in branches {
             let one = self.member(env, branch, known, indexes)?;
@@ -45,6 +51,20 @@ impl Target<'_> {
         (members.len() > 1)
             .then(|| self.union_path(&members, known))
             .flatten()
+    }
+
+    /// Does one index have ranges for every branch of a disjunction?
+    fn serves_all(
+        &self,
+        cond: &Expr,
+        known: &dyn Fn(&Expr) -> bool,
+        indexes: &[(usize, bool)],
+    ) -> bool {
+        let conds = std::slice::from_ref(cond);
+        indexes.iter().any(|(nth, _)| {
+            let parts = &self.def.indexes[*nth].parts;
+            RangeSpec::new(parts, &self.types, &self.slots, conds, known).is_some()
+        })
     }
 
     /// The best index for a branch.
