@@ -370,8 +370,8 @@ fn plan_source(
     }
     let mut planned = joiner.plan()?;
     let one_pass = block.group.is_none() && block.windows.calls.is_empty();
-    if one_pass && !order.is_empty() {
-        if comes_ordered(&joiner, &planned.node, order) {
+    if one_pass && (!order.is_empty() || block.distinct) {
+        if !order.is_empty() && comes_ordered(&joiner, &planned.node, order) {
             order.clear();
         } else if let Some(ordered) = ordered_join(&mut joiner, order, &planned)? {
             order.clear();

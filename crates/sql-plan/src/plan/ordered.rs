@@ -79,7 +79,7 @@ pub(super) fn share_kept(
 }
 
 /// Joins that read a table in the order that LIMIT wants the first rows of, if that is cheaper than sorting what
-/// `sorting` gives: they end early.
+/// `sorting` gives: they end early. So do joins row by row, where DISTINCT wants some rows in any order.
 pub(super) fn ordered_join(
     joiner: &mut Joiner<'_>,
     order: &[OrderKey],
@@ -89,7 +89,11 @@ pub(super) fn ordered_join(
     if limit_wanted(block).is_infinite() || block.tables.len() < 2 {
         return Ok(None);
     }
-    let mut most = (sorting.cost + sort_cost(sorting.rows)) / GAIN;
+    let sorted = match order.is_empty() {
+        true => 0.0,
+        false => sort_cost(sorting.rows),
+    };
+    let mut most = (sorting.cost + sorted) / GAIN;
     let mut best = None;
     for (nth, table) in block.tables.iter().enumerate() {
         let Some(def) = table.base_def() else {
@@ -97,7 +101,10 @@ pub(super) fn ordered_join(
         };
         let target = Target::new(block, nth, def);
         let known = |e: &Expr| joiner.is_known(e, 0);
-        let paths = target.ordered_paths(joiner.env, order, &joiner.filter, &known);
+        let paths = match order.is_empty() {
+            true => target.paths(joiner.env, &joiner.filter, &known),
+            false => target.ordered_paths(joiner.env, order, &joiner.filter, &known),
+        };
         let Some(path) = paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) else {
             continue;
         };

@@ -94,6 +94,7 @@ fn distinct_ends_with_the_last_row_that_limit_wants() {
         "SELECT DISTINCT s FROM o ORDER BY s LIMIT 5",
         "SELECT DISTINCT s FROM o WHERE s > 'x100' ORDER BY s DESC LIMIT 5",
         "SELECT DISTINCT a FROM o LIMIT 5",
+        "SELECT DISTINCT o.a FROM o JOIN l ON l.o_id = o.id LIMIT 5",
     ] {
         assert!(rows_read(&rig, sql) < 100.0, "{}", rig.analyze(sql));
     }
