@@ -492,8 +492,9 @@ fn extreme_path(
     let best = target.best(joiner.env, &conds, &known);
     let mut paths = target.ordered_paths(joiner.env, &order, &conds, &known);
     // Reading in order ends at the first row that meets the conditions; without an access path for
-    // them that may be far.
-    paths.retain(|p| is_free || p.rows <= best.rows);
+    // them that may be far, and rows of texts are looked up.
+    let is_end = |p: &Path| !is_text || conds.iter().all(|cond| target.decides(p, cond));
+    paths.retain(|p| is_free || (p.rows <= best.rows && is_end(p)));
     let path = paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost))?;
     Some((path, conds))
 }

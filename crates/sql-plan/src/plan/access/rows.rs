@@ -177,7 +177,7 @@ impl Target<'_> {
     }
 
     /// Does the path's estimate already count the condition?
-    fn decides(&self, path: &Path, cond: &Expr) -> bool {
+    pub(in crate::plan) fn decides(&self, path: &Path, cond: &Expr) -> bool {
         let parts = match &path.access.kind {
             AccessKind::Full
             | AccessKind::Match(_)
