@@ -3,7 +3,7 @@
 //! In flow order: this file (opening what the plan says, and going on to the next row), `base` (the same for a table
 //! that is stored), `lookups` (keys one after the other), `judge` (conditions on stored rows), `cover` (index entries
 //! that have all columns), `locked` (rows that are locked), `found` (keys that are gathered first), `union` (several
-//! indexes), `walk` (ranges).
+//! indexes), `walk` (ranges), `skip` (those of a skip scan).
 //! Neighbours: `plan::access` chose the index, `plan::ranges` computes key ranges, `codec` reads rows,
 //! `locking` and `ExecCtx` lock.
 //! **Invariants**: a row is given only after every condition of the plan is true for the values given;
@@ -19,6 +19,7 @@ mod found;
 mod judge;
 mod locked;
 mod lookups;
+mod skip;
 mod union;
 mod walk;
 

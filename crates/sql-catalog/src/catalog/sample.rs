@@ -35,6 +35,8 @@ pub struct IndexSample {
     entries: f64,
     /// Entries per distinct value of the first 1, 2, … parts.
     per_prefix: Vec<f64>,
+    /// Different values of the first part as keys have them: some of those that were met.
+    firsts: Vec<Box<[u8]>>,
 }
 
 /// Samples of a table's indexes.
@@ -86,6 +88,11 @@ impl IndexSample {
     /// Entries per distinct value of the first `parts` parts.
     pub fn per_prefix(&self, parts: usize) -> Option<f64> {
         self.per_prefix.get(parts.checked_sub(1)?).copied()
+    }
+
+    /// Some values of the first part, as keys have them.
+    pub fn firsts(&self) -> &[Box<[u8]>] {
+        &self.firsts
     }
 
     fn take(engine: &Engine, index: &IndexDef, entries: f64) -> Option<Self> {
@@ -141,6 +148,7 @@ impl IndexSample {
         Some(Self {
             entries,
             per_prefix,
+            firsts: counts.firsts,
         })
     }
 }
@@ -184,6 +192,8 @@ struct Counts<'i> {
     run: (u64, bool),
     /// By number of parts less one.
     changes: Vec<u64>,
+    /// Values of the first part.
+    firsts: Vec<Box<[u8]>>,
 }
 
 impl<'i> Counts<'i> {
@@ -197,6 +207,7 @@ impl<'i> Counts<'i> {
             runs: 0,
             run: (0, false),
             changes: vec![0; parts],
+            firsts: Vec::new(),
         }
     }
 
@@ -214,7 +225,8 @@ impl<'i> Counts<'i> {
     }
 
     fn add(&mut self, key: &[u8]) {
-        if !self.before.is_empty() {
+        let is_first = self.before.is_empty();
+        if !is_first {
             self.pairs += 1;
             let before = self.changes[0];
             let same = common(&self.before, key);
@@ -228,8 +240,20 @@ impl<'i> Counts<'i> {
             }
             self.run = (self.run.0 + 1, self.changes[0] > before);
         }
+        if is_first || self.run.1 {
+            self.note_first(key);
+        }
         self.before.clear();
         self.before.extend_from_slice(key);
+    }
+
+    /// Keeps the first part of a key with which it changed.
+    fn note_first(&mut self, key: &[u8]) {
+        let first = self.codec.part_len(0, key).map_or(key, |len| &key[..len]);
+        let is_known = self.firsts.last().is_some_and(|last| **last == *first);
+        if !is_known && self.firsts.len() < PLACES as usize {
+            self.firsts.push(first.into());
+        }
     }
 
     fn per_prefix(&self, entries: f64) -> Vec<f64> {

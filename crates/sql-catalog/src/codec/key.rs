@@ -193,6 +193,21 @@ impl KeyRange {
     }
 }
 
+impl KeyRange {
+    /// The same range of what follows `first` in keys.
+    pub fn behind(&self, first: &[u8]) -> KeyRange {
+        let whole = KeyRange::prefix(first.to_vec());
+        let follow = |bound: &Bound<Vec<u8>>, end: Bound<Vec<u8>>| match bound {
+            Bound::Unbounded => end,
+            bound => bound.as_ref().map(|key| [first, key.as_slice()].concat()),
+        };
+        KeyRange {
+            lower: follow(&self.lower, whole.lower),
+            upper: follow(&self.upper, whole.upper),
+        }
+    }
+}
+
 /// Turns `key` into the smallest byte string greater than everything that begins with it; false if
 /// there is none (`key` is empty or all FF).
 pub fn prefix_successor(key: &mut Vec<u8>) -> bool {
@@ -219,6 +234,16 @@ impl KeyCodec {
             parts: parts.iter().map(part).collect(),
             unique,
             primary,
+        }
+    }
+
+    /// The codec of the parts behind the first one.
+    pub fn behind_first(&self) -> Self {
+        debug_assert!(self.parts.len() > 1, "there are parts behind it");
+        Self {
+            parts: self.parts[1..].to_vec(),
+            unique: self.unique,
+            primary: self.primary,
         }
     }
 

@@ -63,7 +63,8 @@ pub(super) fn target<'p>(
     let ranges = match &access.kind {
         AccessKind::Ranges(spec) => spec.build(&def.indexes[index].codec, &[], env)?,
         AccessKind::Match(_) | AccessKind::Elements(_) | AccessKind::Union(_) => return Ok(None),
-        _ => vec![KeyRange::ALL],
+        AccessKind::Skip(_) => return Ok(None),
+        AccessKind::Full | AccessKind::Point(_) | AccessKind::Ref(_) => vec![KeyRange::ALL],
     };
     let spans = ranges
         .iter()

@@ -16,6 +16,7 @@ use esker_types::Value;
 
 use super::judge::{Verdict, count_read, judge, judge_filtered};
 use super::locked::{deciding, is_semi_consistent, lock_of};
+use super::skip;
 use super::union::{self, LockingUnion};
 use super::walk::RangeWalk;
 use super::{Input, ScanState, set};
@@ -89,7 +90,7 @@ impl ScanState {
         env: &ExecEnv<'_>,
     ) -> ExecResult<()> {
         let Base { plan, def, access } = base;
-        if !matches!(access.kind, AccessKind::Ranges(_)) {
+        if !matches!(access.kind, AccessKind::Ranges(_) | AccessKind::Skip(_)) {
             let (walk, keys) = walk_of(base.index(), access);
             self.reads.aim(counts_of(def, access), walk, keys);
         }
@@ -106,6 +107,18 @@ impl ScanState {
                 if access.reverse {
                     ranges.reverse();
                 }
+                self.open_ranges(base, ranges, env);
+            }
+            AccessKind::Skip(skip) => {
+                let exec = env.exec.expect("an index is read");
+                let reading = Reading::of(plan, exec);
+                // Gaps between ranges would not be locked.
+                let ranges = match reading.lock {
+                    Some(_) => vec![KeyRange::ALL],
+                    None => skip::ranges(skip, base, reading.view, row, env)?,
+                };
+                let (walk, keys) = walk_of_ranges(base.index(), &ranges, false);
+                self.reads.aim(counts_of(def, access), walk, keys);
                 self.open_ranges(base, ranges, env);
             }
             AccessKind::Match(call) => {
@@ -460,7 +473,7 @@ pub(super) fn read_row(
 /// How an access that reads no ranges goes through its index, and how many keys it looks for.
 fn walk_of(index: &IndexDef, access: &Access) -> (Walk, u64) {
     debug_assert!(
-        !matches!(access.kind, AccessKind::Ranges(_)),
+        !matches!(access.kind, AccessKind::Ranges(_) | AccessKind::Skip(_)),
         "how many ranges there are is known when they are built"
     );
     match (&access.kind, access.reverse) {

@@ -35,6 +35,8 @@ pub struct TableHints {
     pub join: Option<JoinHint>,
     /// A disjunction does not read several of its indexes.
     pub without_union: bool,
+    /// No index is read behind every value of its first part.
+    pub without_skips: bool,
 }
 
 /// Tables of a block that come in this order, by alias.
@@ -150,6 +152,7 @@ fn apply_switch(
             (HintKind::IndexMerge, on) if switch.indexes.is_empty() => {
                 table.told.without_union = !on
             }
+            (HintKind::SkipScan, on) if switch.indexes.is_empty() => table.told.without_skips = !on,
             (HintKind::Bnl | HintKind::HashJoin, false) => table.told.join = Some(JoinHint::Nested),
             (HintKind::Bnl | HintKind::HashJoin, true) if named.is_some() => {
                 table.told.join = Some(JoinHint::Hashed)

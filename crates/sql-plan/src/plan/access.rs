@@ -8,11 +8,13 @@
 //! delivers rows in the order of ORDER BY; `ranges` makes key ranges.
 //! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
 //! again; values of a path's operands are known when the scan opens. Parts: `rows` (cardinalities), `order` (of what a
-//! path gives), `union` (several indexes for one disjunction), `loose` (the first entries of groups).
+//! path gives), `union` (several indexes for one disjunction), `loose` (the first entries of groups), `skip` (ranges of
+//! second parts).
 
 mod loose;
 mod order;
 mod rows;
+mod skip;
 mod union;
 
 use std::cell::RefCell;
@@ -222,7 +224,8 @@ impl<'a> Target<'a> {
         let mut paths = vec![self.full(0)];
         let candidates = self.candidates(IndexHintScope::Join);
         for &(nth, forced) in &candidates {
-            if let Some(mut path) = self.keyed(env, nth, conds, known) {
+            let keyed = self.keyed(env, nth, conds, known);
+            if let Some(mut path) = keyed.or_else(|| self.skipping(env, nth, conds, known)) {
                 path.forced = forced;
                 paths.push(path);
             }

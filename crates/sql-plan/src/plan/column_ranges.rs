@@ -111,6 +111,7 @@ fn of_access(def: &TableDef, access: &Access, parts: &[IndexPart]) -> Pred {
         AccessKind::Full
         | AccessKind::Match(_)
         | AccessKind::Elements(_)
+        | AccessKind::Skip(_)
         | AccessKind::Union(_) => Pred::Any,
         AccessKind::Point(operands) | AccessKind::Ref(operands) => {
             Pred::And(operands.iter().enumerate().filter_map(of_operand).collect())

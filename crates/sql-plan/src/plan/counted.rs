@@ -124,7 +124,7 @@ impl Counting {
             Source::Base { access, .. } => match access.kind {
                 AccessKind::Point(_) | AccessKind::Ref(_) => return,
                 AccessKind::Match(_) | AccessKind::Elements(_) => return,
-                AccessKind::Ranges(_) | AccessKind::Union(_) => true,
+                AccessKind::Ranges(_) | AccessKind::Skip(_) | AccessKind::Union(_) => true,
                 AccessKind::Full => false,
             },
             _ => false,

@@ -82,6 +82,7 @@ impl Walk {
             | AccessKind::Ranges(_)
             | AccessKind::Match(_)
             | AccessKind::Elements(_)
+            | AccessKind::Skip(_)
             | AccessKind::Union(_) => return false,
         };
         self.several += usize::from(matches!(access.kind, AccessKind::Ref(_)));

@@ -600,8 +600,24 @@ pub enum AccessKind {
     Match(Arc<Match>),
     /// Rows that have one of some elements in the array of a multi-valued index.
     Elements(Arc<ElementSearch>),
+    /// Ranges of the parts behind the first one, in the entries of each of its values: skip scan.
+    Skip(Arc<SkipScan>),
     /// Rows in ranges of several indexes, of which `index` is the first: index merge union.
     Union(Arc<IndexUnion>),
+}
+
+/// What a skip scan reads of the entries with one value of the first part.
+#[derive(Debug)]
+pub struct SkipScan {
+    /// Their ranges in the parts behind it, computed when the scan opens.
+    pub ranges: ranges::RangeSpec,
+}
+
+impl SkipScan {
+    /// How many leading parts of the index it speaks of.
+    pub(super) fn parts(&self) -> usize {
+        1 + self.ranges.leading_parts()
+    }
 }
 
 /// Ranges of several indexes, whose rows are taken once each.

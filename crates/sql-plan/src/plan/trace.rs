@@ -288,12 +288,13 @@ impl Joiner<'_> {
             AccessKind::Point(_) => "eq_ref",
             AccessKind::Match(_) => "fulltext",
             AccessKind::Elements(_) => "range",
+            AccessKind::Skip(_) => "skip_scan",
             AccessKind::Union(_) => "index_merge",
         };
         let mut members: Members = vec![("access_type", text(kind)), ("index", text(&*index.name))];
         if let AccessKind::Ranges(spec) = &path.access.kind {
             let names = Names::of_tables(&self.block.tables[t..=t]);
-            let shown = ranges(spec, target.def, index, &names);
+            let shown = ranges(spec, target.def, &index.parts, &names);
             let shown = shown.into_iter().map(text).collect();
             members.push(("ranges", Json::List(shown)));
         }

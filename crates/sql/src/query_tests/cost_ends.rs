@@ -250,3 +250,53 @@ fn a_column_that_equals_a_constant_bounds_other_tables() {
         assert!(!rig.rows(&sql).is_empty(), "{join}");
     }
 }
+
+#[test]
+fn ranges_of_a_second_part_are_read_behind_each_value_of_the_first() {
+    let mut rig = tables();
+    rig.bench
+        .ok("CREATE TABLE k (x INT, y VARCHAR(9), z INT NOT NULL, w INT, PRIMARY KEY (z), KEY xz (x, z), KEY yx (y DESC, x DESC), KEY wx (w, x))");
+    rig.bench.ok(
+        "INSERT INTO k SELECT NULLIF(id % 5, 3), CONCAT('v', id DIV 7 % 3), id, id % 2000 FROM o",
+    );
+    let path = "Using index for skip scan";
+    for (sql, most) in [
+        (
+            "SELECT a, b FROM o WHERE b BETWEEN 70 AND 72 ORDER BY a, b",
+            60.0,
+        ),
+        (
+            "SELECT b, COUNT(*) FROM o WHERE b IN (7, 77, 7777) GROUP BY b ORDER BY b",
+            40.0,
+        ),
+        ("SELECT * FROM o WHERE c = 99 ORDER BY id", 60.0),
+        ("SELECT x, z FROM k WHERE z > 3990 ORDER BY z", 20.0),
+        (
+            "SELECT x, z FROM k WHERE z < 30 AND z > 7 AND x + z > 12 ORDER BY z",
+            40.0,
+        ),
+    ] {
+        let sql = sql.replace("FROM k", "FROM k IGNORE INDEX (PRIMARY, yx, wx)");
+        let lines = rig.explain(&sql);
+        assert!(lines[0].contains(path), "{sql}: {lines:?}");
+        let plain = without_indexes(&sql).replace("(PRIMARY, yx, wx)", "(PRIMARY, xz, yx, wx)");
+        ends_early(&rig, &sql, &plain, most);
+    }
+    let text = "SELECT y, x FROM k WHERE x IS NULL OR x = 2";
+    assert_eq!(rig.rows(text).len(), 1600);
+    // Values of the first part are many, most rows are in the ranges, or rows are locked.
+    for sql in [
+        "SELECT w, x FROM k IGNORE INDEX (xz) WHERE x = 2",
+        "SELECT a, b FROM o WHERE b > 5",
+        "SELECT a, b FROM o WHERE b BETWEEN 70 AND 72 FOR UPDATE",
+        "SELECT /*+ NO_SKIP_SCAN(o) */ a, b FROM o WHERE b BETWEEN 70 AND 72",
+    ] {
+        let lines = rig.explain(sql);
+        assert!(!lines[0].contains(path), "{sql}: {lines:?}");
+    }
+    rig.bench
+        .ok("DELETE FROM o WHERE a = 7 OR b = 71 AND a > 10");
+    rig.bench.ok("UPDATE o SET a = 100 WHERE b = 72 AND a < 5");
+    let sql = "SELECT a, b FROM o WHERE b BETWEEN 70 AND 72 ORDER BY a, b";
+    assert_eq!(rig.rows(sql), rig.rows(&without_indexes(sql)));
+}

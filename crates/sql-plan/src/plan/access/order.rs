@@ -24,7 +24,9 @@ impl Target<'_> {
         match path.access.kind {
             AccessKind::Point(_) => return Some(false),
             AccessKind::Match(_) | AccessKind::Elements(_) | AccessKind::Union(_) => return None,
-            _ => {}
+            // Taken where an order is not wanted.
+            AccessKind::Skip(_) => return None,
+            AccessKind::Full | AccessKind::Ref(_) | AccessKind::Ranges(_) => {}
         }
         let index = &self.def.indexes[path.access.index];
         let fixed = |col: usize| conds.iter().any(|c| self.fixes(col, c));

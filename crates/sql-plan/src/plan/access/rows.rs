@@ -183,6 +183,7 @@ impl Target<'_> {
             | AccessKind::Match(_)
             | AccessKind::Elements(_)
             | AccessKind::Union(_) => 0,
+            AccessKind::Skip(skip) => skip.parts(),
             AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
             AccessKind::Ranges(spec) => spec.leading_parts(),
         };

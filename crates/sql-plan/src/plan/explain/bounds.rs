@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::catalog::{IndexPart, TableDef};
 
 use super::text::Names;
 use crate::expr::CmpOp;
@@ -30,11 +30,11 @@ struct Bounds {
 /// Key parts with their bounds.
 type Range = BTreeMap<usize, Bounds>;
 
-/// The ranges, each in parentheses; empty where they cannot be told apart.
+/// The ranges of these key parts, each in parentheses; empty where they cannot be told apart.
 pub(in crate::plan) fn ranges(
     spec: &RangeSpec,
     def: &TableDef,
-    index: &IndexDef,
+    parts: &[IndexPart],
     names: &Names<'_>,
 ) -> Vec<String> {
     let Some(ranges) = alternatives(spec.pred(), names) else {
@@ -42,7 +42,7 @@ pub(in crate::plan) fn ranges(
     };
     let mut shown: Vec<String> = Vec::new();
     for range in &ranges {
-        let text = format!("({})", text(range, def, index));
+        let text = format!("({})", text(range, def, parts));
         if !shown.contains(&text) {
             shown.push(text);
         }
@@ -59,17 +59,17 @@ pub(super) fn joined(ranges: &[String]) -> String {
     text
 }
 
-fn text(range: &Range, def: &TableDef, index: &IndexDef) -> String {
-    let mut parts = Vec::new();
-    for (nth, part) in index.parts.iter().enumerate() {
+fn text(range: &Range, def: &TableDef, parts: &[IndexPart]) -> String {
+    let mut texts = Vec::new();
+    for (nth, part) in parts.iter().enumerate() {
         let Some(bounds) = range.get(&nth) else { break };
         let column = &def.columns[part.col].name;
-        parts.push(bounds.text(column));
+        texts.push(bounds.text(column));
         if bounds.equal.is_none() {
             break;
         }
     }
-    parts.join(" AND ")
+    texts.join(" AND ")
 }
 
 impl Bounds {

@@ -323,6 +323,7 @@ fn key_members(
         }
         AccessKind::Point(o) | AccessKind::Ref(o) => Some(o.len()),
         AccessKind::Ranges(spec) => Some(spec.leading_parts()),
+        AccessKind::Skip(skip) => Some(skip.parts()),
     };
     if let Some(parts) = parts {
         let used = index.parts.iter().take(parts);

@@ -186,6 +186,10 @@ fn show_access(def: &TableDef, access: &Access, names: &Names<'_>, line: &mut Li
             line.access = Some("range");
             line.key_len = length(spec.leading_parts());
         }
+        AccessKind::Skip(skip) => {
+            line.access = Some("range");
+            line.key_len = length(skip.parts());
+        }
         AccessKind::Union(union) => show_union(union, def, line),
     }
 }
@@ -202,6 +206,8 @@ fn show_order(scan: &ScanPlan, def: &TableDef, access: &Access, line: &mut Line)
             line.possible.clone_from(&line.key);
         }
         add_extra(line, "Using index for group-by");
+    } else if matches!(access.kind, AccessKind::Skip(_)) {
+        add_extra(line, "Using index for skip scan");
     } else if access.covering {
         add_extra(line, "Using index");
     }

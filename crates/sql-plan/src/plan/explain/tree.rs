@@ -6,7 +6,7 @@
 //! are looked at for it and below it, `rows` the estimate of what it gives. The conditions of a scan are evaluated
 //! while its rows are decoded, so both lines have the same times.
 
-use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::catalog::{IndexPart, TableDef};
 
 use super::bounds;
 use super::document::{Json, Members, text};
@@ -350,7 +350,7 @@ impl Tree<'_> {
         };
         for member in &union.members {
             let index = &def.indexes[member.index];
-            let (over, ranges) = ranges_text(&member.ranges, def, index, names);
+            let (over, ranges) = ranges_text(&member.ranges, def, &index.parts, names);
             let line = format!(
                 "Index range scan on {} using {}{over}",
                 scan.alias, index.name
@@ -378,10 +378,10 @@ impl Tree<'_> {
 fn ranges_text(
     spec: &RangeSpec,
     def: &TableDef,
-    index: &IndexDef,
+    parts: &[IndexPart],
     names: &Names<'_>,
 ) -> (String, (&'static str, Json)) {
-    let ranges = bounds::ranges(spec, def, index, names);
+    let ranges = bounds::ranges(spec, def, parts, names);
     let over = match ranges.is_empty() {
         true => String::new(),
         false => format!(" over {}", bounds::joined(&ranges)),
@@ -534,12 +534,17 @@ fn index_read(
             IndexRead::of("range scan", over, "index_range_scan")
         }
         AccessKind::Ranges(spec) => {
-            let (over, ranges) = ranges_text(spec, def, index, names);
+            let (over, ranges) = ranges_text(spec, def, &index.parts, names);
             details.push(ranges);
             match scan.first_of {
                 Some(_) => IndexRead::of("skip scan for grouping", over, "index_skip_scan"),
                 None => IndexRead::of("range scan", over, "index_range_scan"),
             }
+        }
+        AccessKind::Skip(skip) => {
+            let (over, ranges) = ranges_text(&skip.ranges, def, &index.parts[1..], names);
+            details.push(ranges);
+            IndexRead::of("skip scan", over, "index_skip_scan")
         }
         AccessKind::Union(_) => unreachable!("it is no read of one index"),
     }

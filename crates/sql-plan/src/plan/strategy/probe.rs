@@ -91,6 +91,7 @@ impl<'p> ProbePipeline<'p> {
             | AccessKind::Ref(_)
             | AccessKind::Match(_)
             | AccessKind::Elements(_)
+            | AccessKind::Skip(_)
             | AccessKind::Union(_) => return false,
         };
         rows >= parallel_rows && is_plain(scan) && scan.conds.iter().all(is_parallel_safe)
