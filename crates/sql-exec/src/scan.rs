@@ -39,7 +39,7 @@ use super::root::RootExec;
 use super::spill::{RowBuffer, RowCursor};
 use crate::ExecEnv;
 use base::Base;
-pub(crate) use cover::Cover;
+pub(crate) use cover::{Cover, EntryFilter};
 pub(crate) use found::Found;
 use judge::count_read;
 pub(crate) use judge::{Verdict, assign, fill, meets};
@@ -57,6 +57,7 @@ pub(crate) struct ScanState {
     /// Copy of the stored row where it must outlive the read.
     stored: Vec<u8>,
     cover: Cover,
+    entry_filter: EntryFilter,
     lookups: Lookups,
     /// Of a locking scan that reads several indexes.
     union: Option<Box<LockingUnion>>,
@@ -97,6 +98,12 @@ impl ScanState {
         self.cover = match &plan.source {
             Source::Base { def, access, .. } if access.covering => Cover::new(def, access, plan),
             _ => Cover::default(),
+        };
+        self.entry_filter = match &plan.source {
+            Source::Base { def, access, .. } if !plan.entry_conds.is_empty() => {
+                EntryFilter::new(def, access, plan)
+            }
+            _ => EntryFilter::default(),
         };
     }
 

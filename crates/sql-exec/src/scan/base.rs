@@ -312,6 +312,11 @@ impl ScanState {
             count_read(plan, env);
             self.cover
                 .judge(plan, def, access.index, key, value, row, env)
+        } else if !self
+            .entry_filter
+            .lets_pass(plan, (def, access.index), (key, value), row, env)?
+        {
+            Ok(Verdict::Drop)
         } else {
             set(&mut self.key, base.index().codec.clustered_of(key, value)?);
             self.take_stored(plan, def, reading.view, None, row, env)
@@ -368,6 +373,14 @@ impl ScanState {
                     count_read(plan, env);
                     self.cover
                         .judge(plan, def, access.index, key, value, row, env)
+                } else if !self.entry_filter.lets_pass(
+                    plan,
+                    (def, access.index),
+                    (key, value),
+                    row,
+                    env,
+                )? {
+                    Ok(Verdict::Drop)
                 } else {
                     set(&mut self.key, codec.clustered_of(key, value)?);
                     let entry = may_be_stale.then(|| (access.index, key.to_vec()));

@@ -1,7 +1,9 @@
-//! Covering index entries: the needed columns are decoded from keys, without the row.
+//! Columns in index entries: all that are needed of a covering one, without the row, or those of conditions that
+//! entries decide before their rows are read (index condition pushdown).
 //!
-//! Neighbours: `plan::access` says which index covers; `codec` decodes parts of keys.
-//! **Invariant**: every column that the plan reads has a place in the entry.
+//! Neighbours: `plan::access` says which index covers, and which conditions entries decide; `codec` decodes parts of
+//! keys. **Invariants**: every column that is wanted has a place in the entry; an entry that does not cover only drops
+//! its row, and what warns or fails is left to that.
 
 use esker_sql_catalog::catalog::{IndexDef, TableDef};
 use esker_sql_catalog::codec::{KeyCodec, damaged};
@@ -24,8 +26,11 @@ pub(crate) struct Cover {
 
 impl Cover {
     pub(crate) fn new(def: &TableDef, access: &Access, plan: &ScanPlan) -> Self {
+        Self::of(def, access, plan.columns.clone())
+    }
+
+    fn of(def: &TableDef, access: &Access, mut wanted: Vec<(usize, u32)>) -> Self {
         let index = &def.indexes[access.index];
-        let mut wanted: Vec<(usize, u32)> = plan.columns.clone();
         let mut take = |col: usize| {
             let at = wanted.iter().position(|(c, _)| *c == col)?;
             Some(wanted.swap_remove(at).1)
@@ -78,6 +83,57 @@ impl Cover {
             decode_parts(&def.primary().codec, &self.clustered, clustered, row, env)?;
         }
         Ok(())
+    }
+}
+
+/// What entries decide of an index that does not cover.
+#[derive(Default)]
+pub(crate) struct EntryFilter {
+    cover: Cover,
+}
+
+impl EntryFilter {
+    pub(crate) fn new(def: &TableDef, access: &Access, plan: &ScanPlan) -> Self {
+        let mut wanted: Vec<(usize, u32)> = Vec::new();
+        for nth in &plan.entry_conds {
+            plan.conds[*nth].slots(&mut |slot| {
+                let column = plan.columns.iter().find(|(_, own)| *own == slot);
+                wanted.extend(column.filter(|column| !wanted.contains(column)));
+            });
+        }
+        Self {
+            cover: Cover::of(def, access, wanted),
+        }
+    }
+
+    /// May the row of an entry meet the conditions?
+    #[inline]
+    pub(crate) fn lets_pass(
+        &self,
+        plan: &ScanPlan,
+        (def, index): (&TableDef, usize),
+        (key, value): (&[u8], &[u8]),
+        row: &mut [Value],
+        env: &ExecEnv<'_>,
+    ) -> ExecResult<bool> {
+        if plan.entry_conds.is_empty() {
+            return Ok(true);
+        }
+        self.cover
+            .decode(&def.indexes[index], def, key, value, row, env)?;
+        let diagnostics = &env.ctx.diagnostics;
+        let mark = diagnostics.mark();
+        for nth in &plan.entry_conds {
+            let is_met = plan.conds[*nth].is_true(row, env);
+            if is_met.is_err() || diagnostics.raised_since(mark) {
+                diagnostics.undo_to(mark);
+                return Ok(true);
+            }
+            if matches!(is_met, Ok(false)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

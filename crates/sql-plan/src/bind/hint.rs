@@ -35,6 +35,8 @@ pub struct TableHints {
     pub join: Option<JoinHint>,
     /// A disjunction does not read several of its indexes.
     pub without_union: bool,
+    /// Entries of its indexes decide no conditions before rows are read.
+    pub without_entry_conds: bool,
     /// No index is read behind every value of its first part.
     pub without_skips: bool,
 }
@@ -151,6 +153,9 @@ fn apply_switch(
             (HintKind::Merge, on) => table.told.unmerged = !on,
             (HintKind::IndexMerge, on) if switch.indexes.is_empty() => {
                 table.told.without_union = !on
+            }
+            (HintKind::ConditionInIndex, on) if switch.indexes.is_empty() => {
+                table.told.without_entry_conds = !on
             }
             (HintKind::SkipScan, on) if switch.indexes.is_empty() => table.told.without_skips = !on,
             (HintKind::Bnl | HintKind::HashJoin, false) => table.told.join = Some(JoinHint::Nested),

@@ -9,8 +9,9 @@
 //! **Invariants**: a path never decides which rows are true, the scan evaluates every condition
 //! again; values of a path's operands are known when the scan opens. Parts: `rows` (cardinalities), `order` (of what a
 //! path gives), `union` (several indexes for one disjunction), `loose` (the first entries of groups), `skip` (ranges of
-//! second parts).
+//! second parts), `entries` (index condition pushdown).
 
+mod entries;
 mod loose;
 mod order;
 mod rows;
@@ -154,17 +155,18 @@ impl<'a> Target<'a> {
         if index == 0 || self.whole_rows {
             return index == 0;
         }
-        let def = &self.def.indexes[index];
-        let primary = self.def.primary();
-        let in_index = |i: &IndexDef, col: usize| {
-            i.parts
-                .iter()
-                .position(|p| p.col == col)
-                .is_some_and(|n| i.codec.is_reversible(n))
-        };
         let used = self.slots.iter().enumerate().filter(|(_, s)| s.is_some());
         let mut cols = used.map(|(col, _)| col);
-        cols.all(|col| in_index(def, col) || in_index(primary, col))
+        cols.all(|col| self.has_entry(index, col))
+    }
+
+    /// Does an entry of a secondary index have the column's value?
+    fn has_entry(&self, index: usize, col: usize) -> bool {
+        let in_index = |i: &IndexDef| {
+            let at = i.parts.iter().position(|p| p.col == col);
+            at.is_some_and(|n| i.codec.is_reversible(n))
+        };
+        in_index(&self.def.indexes[index]) || in_index(self.def.primary())
     }
 
     /// Indexes that may be used for finding rows, with whether a hint asks for them.
@@ -457,7 +459,7 @@ impl<'a> Target<'a> {
         let further = spec.as_ref().is_some_and(|s| s.leading_parts() > matched);
         if matched > 0 && !further {
             let rows = self.matching_rows(env, nth, &operands);
-            return Some(path(AccessKind::Ref(operands), rows));
+            return Some(self.judged_early(path(AccessKind::Ref(operands), rows), conds));
         }
         let spec = spec?;
         let rows = self.range_rows(env, nth, &spec, conds);
@@ -468,7 +470,7 @@ impl<'a> Target<'a> {
             // Most of it is known without reading: only the extents at its ends are not.
             path.cost = path.cost.min(cost::COUNT_RANGE_SEEKS * self.seek());
         }
-        Some(path)
+        Some(self.judged_early(path, conds))
     }
 
     /// The column of an expression, if it is one of this table.

@@ -30,11 +30,15 @@ impl Joiner<'_> {
         let lock = self.block.locks[t];
         let estimate = self.table_estimate(t, &conds, seen, order);
         let mut rows_in = estimate.rows;
+        cheap_first(&mut conds);
+        let mut entry_conds = Vec::new();
         let source = match &table.kind {
             TableKind::Row => return Ok(Planned::one_row(1 << t)),
             TableKind::Base(def) => {
                 let (path, candidates) = self.path_in(t, def, &conds, seen, order);
                 rows_in = path.rows;
+                let target = Target::new(self.block, t, def);
+                entry_conds = target.entry_conds(&path, &conds);
                 Source::Base {
                     def: def.clone(),
                     access: path.access,
@@ -55,12 +59,12 @@ impl Joiner<'_> {
             TableKind::Json(table) => Source::Json(table.clone()),
             TableKind::Recursive(table) => Source::Work(table.id),
         };
-        cheap_first(&mut conds);
         let (columns, cond_ends) = self.columns_of(t, &conds);
         let scan = ScanPlan {
             alias: table.alias.clone(),
             source,
             conds,
+            entry_conds,
             columns,
             cond_columns: cond_ends.last().copied().unwrap_or(0),
             cond_ends,

@@ -442,6 +442,8 @@ pub struct ScanPlan {
     pub source: Source,
     /// Conditions on this table's row (and rows before it), evaluated as soon as it is read, one after the other.
     pub conds: Vec<Expr>,
+    /// Positions of `conds` that an entry of the index decides before its row is read.
+    pub entry_conds: Vec<usize>,
     /// Columns to decode, with their slots: first those that `conds` read.
     pub columns: Vec<(usize, u32)>,
     /// How many of `columns` the conditions need.

@@ -300,3 +300,43 @@ fn ranges_of_a_second_part_are_read_behind_each_value_of_the_first() {
     let sql = "SELECT a, b FROM o WHERE b BETWEEN 70 AND 72 ORDER BY a, b";
     assert_eq!(rig.rows(sql), rig.rows(&without_indexes(sql)));
 }
+
+#[test]
+fn entries_decide_conditions_before_their_rows_are_read() {
+    let mut rig = tables();
+    let word = "Using index condition";
+    let compare = |rig: &Rig, sql: &str| {
+        let lines = rig.explain(sql);
+        assert!(lines[0].contains(word), "{sql}: {lines:?}");
+        let rows = rig.rows(sql);
+        let warnings = rig.warnings.borrow().len();
+        assert!(!rows.is_empty(), "{sql}");
+        assert_eq!(rows, rig.rows(&without_indexes(sql)), "{sql}");
+        assert_eq!(warnings, rig.warnings.borrow().len(), "{sql}");
+    };
+    let all = [
+        "SELECT id, s FROM o WHERE a = 3 AND b % 10 = 1 ORDER BY id",
+        "SELECT id, s FROM o WHERE a IN (3, 5) AND b + id > 3900 ORDER BY id",
+        "SELECT id, s FROM o WHERE a = 3 AND (c IS NULL OR c % 10 = 1) ORDER BY id",
+        "SELECT id, s FROM o WHERE a = 3 AND 10 / (b - 21) > 0.5 AND n < 300 ORDER BY id",
+    ];
+    for sql in all {
+        compare(&rig, sql);
+    }
+    rig.bench
+        .ok("UPDATE o SET b = b + 1, c = c + 1 WHERE id % 7 = 0");
+    rig.bench.ok("DELETE FROM o WHERE id % 11 = 0");
+    for sql in all {
+        compare(&rig, sql);
+    }
+    for sql in [
+        "SELECT id, s FROM o WHERE a = 3 AND b = 21",
+        "SELECT id, s FROM o WHERE a = 3 AND n % 10 = 1",
+        "SELECT a, b FROM o WHERE a = 3 AND b % 10 = 1",
+        "SELECT id, s FROM o WHERE a = 3 AND b % 10 = 1 FOR UPDATE",
+        "SELECT /*+ NO_ICP(o) */ id, s FROM o WHERE a = 3 AND b % 10 = 1",
+    ] {
+        let lines = rig.explain(sql);
+        assert!(!lines[0].contains(word), "{sql}: {lines:?}");
+    }
+}

@@ -12,7 +12,7 @@ use esker_types::Value;
 
 use super::Flow;
 use crate::ExecEnv;
-use crate::scan::{Cover, Verdict, fill};
+use crate::scan::{Cover, EntryFilter, Verdict, fill};
 
 /// What the entries of an index have.
 pub(in crate::parallel) enum Entries {
@@ -21,7 +21,7 @@ pub(in crate::parallel) enum Entries {
     /// All columns that are needed.
     Covering { cover: Cover, index: usize },
     /// The keys of the rows.
-    Leading { index: usize },
+    Leading { index: usize, filter: EntryFilter },
 }
 
 impl Entries {
@@ -32,7 +32,10 @@ impl Entries {
                 cover: Cover::new(def, access, scan),
                 index,
             },
-            (_, false) => Self::Leading { index },
+            (_, false) => Self::Leading {
+                index,
+                filter: EntryFilter::new(def, access, scan),
+            },
         }
     }
 
@@ -61,7 +64,11 @@ impl Entries {
                 cover.decode(&def.indexes[*index], def, key, value, &mut flow.row, env)?;
                 flow.filters.judge_decoded(scan, met, &flow.row, env)
             }
-            Self::Leading { index } => {
+            Self::Leading { index, filter } => {
+                let (place, entry) = ((def, *index), (key, value));
+                if !filter.lets_pass(scan, place, entry, &mut flow.row, env)? {
+                    return Ok(Verdict::Drop);
+                }
                 let key = def.indexes[*index].codec.clustered_of(key, value)?;
                 let exec = env.exec.expect("what looks rows up has a reader");
                 let found =

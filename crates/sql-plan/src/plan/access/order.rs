@@ -198,7 +198,8 @@ impl Target<'_> {
         known: &dyn Fn(&Expr) -> bool,
     ) -> impl Iterator<Item = Path> {
         let keyed = self.keyed(env, nth, conds, known);
-        keyed.into_iter().chain([self.full(nth)])
+        let full = self.judged_early(self.full(nth), conds);
+        keyed.into_iter().chain([full])
     }
 }
 

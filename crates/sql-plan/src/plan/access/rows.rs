@@ -187,14 +187,16 @@ impl Target<'_> {
             AccessKind::Point(operands) | AccessKind::Ref(operands) => operands.len(),
             AccessKind::Ranges(spec) => spec.leading_parts(),
         };
-        let plain = matches!(
-            cond.kind,
-            ExprKind::Cmp(_)
-                | ExprKind::Between(_)
-                | ExprKind::InList(_)
-                | ExprKind::Is { .. }
-                | ExprKind::Like(_)
-        );
+        // Ranges are made of what is compared with a column as it is.
+        let is_column = |e: &Expr| self.column_of(e).is_some();
+        let plain = match &cond.kind {
+            ExprKind::Cmp(cmp) => is_column(&cmp.left) || is_column(&cmp.right),
+            ExprKind::Between(between) => is_column(&between.arg),
+            ExprKind::InList(list) => is_column(&list.arg),
+            ExprKind::Is { arg, .. } => is_column(arg),
+            ExprKind::Like(like) => is_column(&like.text),
+            _ => false,
+        };
         plain && self.is_told(&self.def.indexes[path.access.index].parts[..parts], cond)
     }
 

@@ -56,12 +56,14 @@ impl Target<'_> {
             for_order: false,
             covering: nth > 0 && self.covers(nth),
         };
-        (cost * GAIN < whole).then_some(Path {
+        let path = Path {
             access,
             rows,
             cost,
             forced: false,
-        })
+        };
+        let path = self.judged_early(path, conds);
+        (path.cost * GAIN < whole).then_some(path)
     }
 
     /// Entries in the ranges of one value of the first part, by an index dive for each of those that are known; `None`

@@ -123,6 +123,9 @@ pub(super) fn scan_line(scan: &ScanPlan, names: &Names<'_>) -> Line {
             });
         }
     }
+    if !scan.entry_conds.is_empty() {
+        add_extra(&mut line, "Using index condition");
+    }
     if !scan.conds.is_empty() && !has_row_of_key {
         add_extra(&mut line, "Using where");
     }
