@@ -26,7 +26,7 @@ const GAIN: f64 = 2.0;
 pub(super) struct FirstGroups {
     /// ORDER BY over the keys as the rows have them.
     order: Vec<OrderKey>,
-    /// What tells groups apart.
+    /// What tells groups apart, and what of the other keys the order has.
     keys: Vec<Expr>,
     /// How many are read.
     wanted: f64,
@@ -45,11 +45,17 @@ impl FirstGroups {
             wanted *= GROUPS_PER_HAVING;
         }
         debug_assert_eq!(tells.len(), group.keys.len(), "each key tells or follows");
+        let order = in_keys(group, order)?;
+        let is_wanted = |key: &Expr| {
+            let mut columns = order.iter().map(|key| key.expr.as_column());
+            columns.any(|column| column == key.as_column())
+        };
         let keys = group.keys.iter().zip(tells);
-        let keys = keys.filter_map(|(key, tells)| tells.then(|| key.clone()));
+        let keys = keys.filter(|(key, tells)| **tells || is_wanted(key));
+        let keys = keys.map(|(key, _)| key.clone()).collect();
         Some(Self {
-            order: in_keys(group, order)?,
-            keys: keys.collect(),
+            order,
+            keys,
             wanted,
         })
     }
