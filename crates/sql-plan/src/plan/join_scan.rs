@@ -8,7 +8,7 @@ use std::sync::Arc;
 use esker_sql_catalog::catalog::TableDef;
 use esker_types::SqlResult;
 
-use super::access::{Ascending, Path, Target};
+use super::access::{Ascending, Path, Target, cheapest};
 use super::block::is_shared;
 use super::conds::{TableSet, cheap_first};
 use super::join_order::{Joiner, Planned};
@@ -99,12 +99,15 @@ impl Joiner<'_> {
         let target = Target::new(self.block, t, def).after(order);
         let target = target.remembering(t, &self.counted_ranges);
         let known = |e: &Expr| self.is_known(e, seen);
-        let paths = target.paths(self.env, conds, &known).into_iter();
+        let paths = target.paths(self.env, conds, &known);
+        let path = self.pinned.get(&t).unwrap_or_else(|| cheapest(&paths));
+        let path = path.clone();
         let candidates = paths
+            .into_iter()
             .filter(|p| !matches!(p.access.kind, AccessKind::Full))
             .flat_map(|p| p.access.indexes())
             .collect();
-        (self.best_path(t, &target, conds, seen), candidates)
+        (path, candidates)
     }
 
     /// Columns to decode, those that conditions read first, and how many of them each condition needs.

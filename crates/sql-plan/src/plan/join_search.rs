@@ -53,7 +53,7 @@ use std::collections::{HashMap, HashSet};
 
 use esker_types::{SqlResult, SqlType};
 
-use super::access::{Ascending, Path, Target, cheapest};
+use super::access::{Ascending, Target, cheapest};
 use super::conds::TableSet;
 use super::join_order::{Group, Joiner, Method, Planned, Step, Unit, UnitKind};
 use super::{cost, stats};
@@ -453,20 +453,6 @@ impl Joiner<'_> {
         let t = (set != 0).then(|| set.trailing_zeros() as usize)?;
         let def = self.block.tables[t].base_def()?;
         Some(Target::new(self.block, t, def))
-    }
-
-    pub(super) fn best_path(
-        &self,
-        t: usize,
-        target: &Target<'_>,
-        conds: &[Expr],
-        seen: TableSet,
-    ) -> Path {
-        if let Some(path) = self.pinned.get(&t) {
-            return path.clone();
-        }
-        let known = |e: &Expr| self.is_known(e, seen);
-        target.best(self.env, conds, &known)
     }
 
     /// Dynamic programming over subsets: the cheapest order of all units, if it costs no more than `bound`, and was
