@@ -32,7 +32,7 @@ fn crash(commits: Commits) {
         ingests += report.ingests;
     }
     assert!(
-        transactions > 10 * seeds && files > 3 * seeds && ingests > seeds,
+        transactions > 10 * seeds && files > 3 * seeds && 2 * ingests > seeds,
         "{transactions} in {files}, {ingests} large"
     );
 }
