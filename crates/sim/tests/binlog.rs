@@ -47,6 +47,7 @@ fn prepared_transactions_end_as_the_files_say_after_a_crash_at_any_operation() {
     crash_at_every_operation(Commits::TwoPhase);
 }
 
+#[expect(clippy::print_stdout, reason = "the figures of a long run by hand")]
 fn crash_at_every_operation(commits: Commits) {
     let first = setting("ESKER_SIM_FIRST_SEED", 1);
     let traces = setting("ESKER_SIM_TRACES", 2);

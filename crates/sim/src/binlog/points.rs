@@ -55,7 +55,7 @@ fn break_off(seed: u64, at: u64, commits: Commits, death: Death) -> (Report, boo
     let mut world = World::new(seed, commits);
     // A place of its own in messages of those that fail.
     let context = format!("{seed}, operation {at}, {death:?}, {commits:?}");
-    let mut dice = SimRng::new(seed ^ at << 32);
+    let mut dice = SimRng::new(seed ^ (at << 32));
     sim.fs.halt_at(sim.fs.ops() + at);
     world.live(&sim, &context);
     let was_cut = !sim.fs.has_power();
