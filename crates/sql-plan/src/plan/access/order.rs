@@ -198,7 +198,11 @@ impl Target<'_> {
         known: &dyn Fn(&Expr) -> bool,
     ) -> impl Iterator<Item = Path> {
         let keyed = self.keyed(env, nth, conds, known);
-        let full = self.judged_early(self.full(nth), conds);
+        let full = match keyed {
+            // Its ranges say more of the conditions than their form does.
+            Some(_) => self.full(nth),
+            None => self.judged_early(self.full(nth), conds),
+        };
         keyed.into_iter().chain([full])
     }
 }
