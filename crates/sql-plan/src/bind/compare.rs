@@ -310,13 +310,25 @@ fn compare_as(
     ))
 }
 
-/// Makes a pair of two operands; a hexadecimal literal is a number when the other side is one.
+/// Makes a pair of two operands; a hexadecimal literal is a number when the other side is one. Members of rows are
+/// pairs each.
 pub(super) fn pair(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
     (left, mut l): (&ast::Expr, Expr),
     (right, mut r): (&ast::Expr, Expr),
 ) -> SqlResult<(Expr, Expr)> {
+    if let (ast::Expr::Row(left), ast::Expr::Row(right)) = (left, right)
+        && let (ExprKind::Row(ls), ExprKind::Row(rs)) = (&mut l.kind, &mut r.kind)
+    {
+        let written = left.iter().zip(right);
+        for ((l, r), (left, right)) in ls.iter_mut().zip(rs).zip(written) {
+            let bound = [&mut *l, r].map(|side| std::mem::replace(side, Expr::null()));
+            let [bound_left, bound_right] = bound;
+            (*l, *r) = pair(env, scope, (left, bound_left), (right, bound_right))?;
+        }
+        return Ok((l, r));
+    }
     if r.ty.is_numeric() {
         l = number_of(scope, l, Wanted::Double);
     } else if l.ty.is_numeric() {

@@ -10,7 +10,7 @@ use esker_types::{SqlResult, TypeKind, Value};
 
 use super::compare::{
     adapt_listed, adapt_listed_time, common_collation, compare_any, is_textual, kind_of, moment_of,
-    settle,
+    pair, settle,
 };
 use super::computed::Reading;
 use super::expr::{bind_any, folded, negation, number_literal};
@@ -57,7 +57,7 @@ pub(super) fn bind_in(
         parameter::compare_with(env, arg, &mut bound, &moment, false)?;
     }
     if matches!(bound.kind, ExprKind::Row(_)) || members.len() == 1 {
-        let found = equals_one(env, scope, &bound, members)?;
+        let found = equals_one(env, scope, (arg, &bound), list.iter().zip(members))?;
         return Ok(if negated { negation(found) } else { found });
     }
     if members.iter().any(|m| matches!(m.kind, ExprKind::Row(_))) {
@@ -121,15 +121,19 @@ fn bind_members(
 }
 
 /// A list of rows, or of one member, as comparisons.
-fn equals_one(
+fn equals_one<'e>(
     env: &BindEnv<'_>,
     scope: &Scope<'_>,
-    sought: &Expr,
-    members: Vec<Expr>,
+    (arg, sought): (&ast::Expr, &Expr),
+    members: impl Iterator<Item = (&'e ast::Expr, Expr)>,
 ) -> SqlResult<Expr> {
-    let conds = members.into_iter().map(|mut member| {
-        numbers::exact_text(scope, &mut member, sought);
-        compare_any(env, CmpOp::Eq, sought.clone(), member)
+    let conds = members.map(|(written, mut member)| {
+        let mut sought = sought.clone();
+        if matches!(sought.kind, ExprKind::Row(_)) {
+            (sought, member) = pair(env, scope, (arg, sought), (written, member))?;
+        }
+        numbers::exact_text(scope, &mut member, &sought);
+        compare_any(env, CmpOp::Eq, sought, member)
     });
     let mut conds = conds.collect::<SqlResult<Vec<_>>>()?;
     if conds.len() == 1 {
