@@ -355,7 +355,7 @@ pub(super) fn hash_key(
         if value.is_null() && !by.null_safe {
             return Ok(false);
         }
-        rowkey::encode_for(&value, by.kind, out);
+        rowkey::encode_compared(env.ctx, &value, by.kind, out)?;
     }
     Ok(true)
 }

@@ -440,7 +440,7 @@ impl SubqueryState {
             let null = row.iter().any(Value::is_null);
             rows.has_null |= null;
             if let (Some(keys), false) = (&mut rows.keys, null) {
-                test.key(row, &mut key);
+                test.key(row, inner, &mut key)?;
                 if keys.contains(&*key) {
                     continue;
                 }
@@ -480,7 +480,7 @@ impl Rows {
                 self.scan(test, env)
             };
         }
-        test.key(test.left, key);
+        test.key(test.left, env, key)?;
         if keys.contains(key.as_slice()) {
             return Ok(Value::bool(true));
         }
@@ -563,11 +563,12 @@ impl Test<'_> {
         (&self.exprs[nth].ty, &self.columns[nth].ty)
     }
 
-    fn key(&self, row: &[Value], out: &mut Vec<u8>) {
+    fn key(&self, row: &[Value], env: &ExecEnv<'_>, out: &mut Vec<u8>) -> ExecResult<()> {
         out.clear();
         for (value, kind) in row.iter().zip(self.kinds) {
-            rowkey::encode_for(value, *kind, out);
+            rowkey::encode_compared(env.ctx, value, *kind, out)?;
         }
+        Ok(())
     }
 }
 

@@ -394,8 +394,8 @@ fn text_in<'a>(collation: Collation, v: ValueRef<'a>, ty: &SqlType) -> Cow<'a, [
 }
 
 /// The temporal value; what is no date compares as zero (after its warning).
-fn moment_of(ctx: &EvalCtx, v: ValueRef<'_>) -> SqlResult<DateTime> {
-    match v {
+pub fn moment_of<'a>(ctx: &EvalCtx, v: impl Into<ValueRef<'a>>) -> SqlResult<DateTime> {
+    match v.into() {
         ValueRef::DateTime(d) => Ok(d),
         ValueRef::Date(d) => Ok(d.at_midnight()),
         v => {

@@ -115,10 +115,13 @@ impl Key {
     /// Does DISTINCT take for the same what the comparison does, and is the comparison one of keys?
     fn is_distinct_as_compared(&self) -> bool {
         let is_same = |ty: &SqlType| match self.kind {
-            CmpKind::Str(collation) => collation == ty.collation,
+            // Labels are told apart by their numbers.
+            CmpKind::Str(collation) => collation == ty.collation && !ty.is_label(),
             CmpKind::Json => false,
             // Several exact numbers may be equal to one double.
             CmpKind::Double => matches!(ty.kind, TypeKind::Double | TypeKind::Float),
+            // Several texts may be one moment.
+            CmpKind::DateTime => !ty.is_string(),
             _ => true,
         };
         is_same(&self.inner.ty)
