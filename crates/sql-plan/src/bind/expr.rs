@@ -279,6 +279,9 @@ pub(super) fn negation(arg: Expr) -> Expr {
             l.negated = !l.negated;
             ExprKind::Like(l)
         }
+        // By De Morgan, which holds for NULL, too: ranges come from what is not negated.
+        ExprKind::And(all) => ExprKind::Or(all.into_iter().map(negation).collect()),
+        ExprKind::Or(any) => ExprKind::And(any.into_iter().map(negation).collect()),
         kind => ExprKind::Not(Box::new(Expr {
             kind,
             ty: ty.clone(),

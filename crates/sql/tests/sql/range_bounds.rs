@@ -296,6 +296,8 @@ const PAIRS: &[&str] = &[
     "a <=> NULL",
     "a = 10",
     "a > 8 AND a < 9",
+    "NOT (a <> 4 OR s < 'k00250')",
+    "NOT (a < 9 OR NOT (s > 'k00150' AND a = 9))",
 ];
 
 #[test]
