@@ -508,6 +508,19 @@ impl TableDef {
             .position(|i| !i.hidden && same_name(&i.name, name))
     }
 
+    /// The index that a hint names: by its name, or by a beginning that no other name has.
+    pub fn hinted_index(&self, name: &str) -> Option<usize> {
+        let whole = self.index_position(name);
+        let beginning = name.to_lowercase();
+        whole.or_else(|| {
+            let begins = |index: &IndexDef| index.name.to_lowercase().starts_with(&beginning);
+            let indexes = self.indexes.iter().enumerate();
+            let mut named = indexes.filter(|(_, index)| !index.hidden && begins(index));
+            let (at, _) = named.next()?;
+            (!name.is_empty() && named.next().is_none()).then_some(at)
+        })
+    }
+
     /// 1412 unless a reader at `snapshot` may use the table through this index.
     pub fn check_visible(&self, index: &IndexDef, snapshot: Seq) -> SqlResult<()> {
         if snapshot >= self.visible_from.get() && snapshot >= index.visible_from.get() {

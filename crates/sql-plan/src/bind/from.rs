@@ -225,19 +225,23 @@ fn named_table(
         return found(cte_table(env, scope, cte, alias)?);
     }
     let schema = table.name.schema.as_ref().map(|s| &*s.text);
-    let mut stored = match env.names.table(need, schema, &table.name.name.text)? {
+    let stored = match env.names.table(need, schema, &table.name.name.text)? {
         TableSource::Base(def) => {
             env.check_readable(&def, alias.unwrap_or(&def.name))?;
             env.locks.admit(env.names, &def, alias)?;
-            check_hints(&def, &table.hints, alias)?;
             ScopeTable {
                 restricted: env.names.restricted(&def.schema, &def.name),
+                hints: resolved_hints(&def, &table.hints, alias)?,
                 ..ScopeTable::base(def, alias)
             }
         }
         TableSource::Virtual(found) => {
             env.blocks.set(env.blocks.get() || found.waits());
-            ScopeTable::virt(found, Some(alias.unwrap_or(&table.name.name.text)))
+            let name = alias.unwrap_or(&table.name.name.text);
+            ScopeTable {
+                hints: table.hints.clone(),
+                ..ScopeTable::virt(found, Some(name))
+            }
         }
         TableSource::View(view) => {
             // A view has no indexes of its own, and not even none of them, as in MySQL.
@@ -257,7 +261,6 @@ fn named_table(
             });
         }
     };
-    stored.hints.clone_from(&table.hints);
     found(stored)
 }
 
@@ -295,17 +298,20 @@ fn cte_table(
     }
 }
 
-fn check_hints(
+/// Hints with the whole names of their indexes.
+fn resolved_hints(
     def: &esker_sql_catalog::catalog::TableDef,
     hints: &[ast::IndexHint],
     alias: Option<&str>,
-) -> SqlResult<()> {
-    for index in hints.iter().flat_map(|h| &h.indexes) {
+) -> SqlResult<Vec<ast::IndexHint>> {
+    let mut hints = hints.to_vec();
+    for index in hints.iter_mut().flat_map(|h| &mut h.indexes) {
         // A hint finds no index that is invisible.
-        let found = def.index_position(&index.text);
-        if found.is_none_or(|at| def.indexes[at].invisible) {
+        let found = def.hinted_index(&index.text);
+        let Some(at) = found.filter(|at| !def.indexes[*at].invisible) else {
             return Err(errors::unknown_key(&index.text, alias.unwrap_or(&def.name)));
-        }
+        };
+        index.text = def.indexes[at].name.as_ref().into();
     }
     let has = |kind: ast::IndexHintKind| hints.iter().any(|h| h.kind == kind);
     if has(ast::IndexHintKind::Use) && has(ast::IndexHintKind::Force) {
@@ -313,7 +319,7 @@ fn check_hints(
             "USE INDEX and FORCE INDEX",
         ));
     }
-    Ok(())
+    Ok(hints)
 }
 
 fn find_cte<'e>(mut at: Option<&'e Rc<CteEntry>>, name: &str) -> Option<&'e CteEntry> {

@@ -10,6 +10,7 @@ use esker_types::cmp::CmpKind;
 use esker_types::{SqlType, TypeKind, Value};
 
 use super::conds::SlotMap;
+use super::edge::{Edge, integer_edge};
 use super::join_order::{Group, UnitKind};
 use crate::bind::equated_slots;
 use crate::expr::{CmpOp, Expr, ExprKind};
@@ -81,11 +82,13 @@ fn as_stored(value: &Value, ty: &SqlType) -> Option<Value> {
     if !ty.is_integer() || ty.kind == TypeKind::Year {
         return None;
     }
-    match (value, ty.unsigned) {
-        (Value::Int(v), false) => Some(Value::Int(*v)),
-        (Value::Int(v), true) => u64::try_from(*v).ok().map(Value::UInt),
-        (Value::UInt(v), true) => Some(Value::UInt(*v)),
-        (Value::UInt(v), false) => i64::try_from(*v).ok().map(Value::Int),
+    let integer = match value {
+        Value::Int(v) => i128::from(*v),
+        Value::UInt(v) => i128::from(*v),
+        _ => return None,
+    };
+    match integer_edge(integer, true, ty) {
+        Edge::At(stored) => Some(stored),
         _ => None,
     }
 }
