@@ -174,6 +174,38 @@ fn columns_may_differ_as_the_replica_allows() {
     assert_eq!(applier_error(&mut here), "13146");
 }
 
+/// As in MySQL: what is lost is lost by permission, and a partition of the replica must take a row.
+#[test]
+fn values_are_cut_by_permission_and_rows_need_a_partition() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut here) = (source.connect(), replica.connect());
+    there.run(
+        "CREATE TABLE d.c (id INT PRIMARY KEY, n INT, s VARCHAR(20), b BLOB);
+         CREATE TABLE d.p (id INT PRIMARY KEY, v INT); INSERT INTO d.p VALUES (1, 1)",
+    );
+    follow(&mut there, &mut here);
+    here.run(
+        "ALTER TABLE d.c MODIFY n TINYINT, MODIFY s VARCHAR(3), MODIFY b TINYBLOB;
+         SET GLOBAL replica_type_conversions = 'ALL_LOSSY,ALL_NON_LOSSY';
+         ALTER TABLE d.p PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (5))",
+    );
+    there.run(
+        "INSERT INTO d.c VALUES (1, 1000, 'abcdef', REPEAT('x', 300)), (2, -1000, 'ab', 'y');
+         UPDATE d.c SET s = 'uvwxyz' WHERE id = 1; UPDATE d.c SET n = -200 WHERE id = 2",
+    );
+    follow(&mut there, &mut here);
+    assert_eq!(
+        here.lines("SELECT id, n, s, LENGTH(b) FROM d.c"),
+        ["1|127|uvw|255", "2|-128|ab|1"]
+    );
+    there.run("INSERT INTO d.p VALUES (2, 2); UPDATE d.p SET id = 20 WHERE id = 1");
+    assert_eq!(applier_error(&mut here), "1526");
+    eventually("what was before it is there", || {
+        here.lines("SELECT id FROM d.p") == ["1", "2"]
+    });
+}
+
 #[test]
 fn a_stop_that_waits_for_locks_of_its_own_session_can_be_killed() {
     let dir = tempfile::tempdir().expect("folder");

@@ -19,6 +19,7 @@ use esker_types::json::{self, JsonRef};
 use esker_types::{EvalCtx, SqlResult, SqlType, TypeKind, Value, ValueRef, errors};
 
 use super::fit::{Conversions, How, how};
+use crate::dml::strict_writes;
 use crate::dml::values::{Default, assign, default_of, unset_value};
 
 /// A column of the event that is one of ours, too.
@@ -104,6 +105,8 @@ impl Columns {
                         Value::Str(text) => Value::Str(source.charset.decode_lossy(&text).into()),
                         value => value,
                     };
+                    // What is lost is lost by permission.
+                    let _lenient = strict_writes(ctx, true);
                     assign(ctx, value, from, name, 1, false)?
                 }
             });

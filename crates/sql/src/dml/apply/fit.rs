@@ -1,7 +1,7 @@
 //! Does a column of a row event fit a column of ours? What `replica_type_conversions` allows.
 //!
 //! Neighbours: `columns` asks when an event's table is opened.
-//! **Invariants**: what is equal needs no permission; what may lose digits or characters is never silent.
+//! **Invariants**: what is equal needs no permission; what may lose digits or characters needs it.
 
 use esker_binlog::event::table_map::MapColumn;
 use esker_binlog::image::Form;

@@ -433,12 +433,14 @@ impl RowApplier {
         Ok(duplicate_entry(table, &table.indexes[index], &row))
     }
 
-    /// Computes the generated columns of a row, whose TIMESTAMPs are in UTC, and its CHECKs.
+    /// Computes the generated columns of a row, whose TIMESTAMPs are in UTC, its CHECKs, and whether a partition takes
+    /// it.
     ///
     /// # Errors
-    /// 3819.
+    /// 3819, 1526.
     fn complete(&self, env: &mut DmlEnv<'_>, row: &mut [Value]) -> Result<(), ExecError> {
-        if !self.exprs.generates() && !self.exprs.checks() {
+        let exprs = &self.exprs;
+        if !exprs.generates() && !exprs.checks() && !exprs.checks_partition() {
             return Ok(());
         }
         let ctx = env.ctx;
@@ -453,8 +455,9 @@ impl RowApplier {
         }
         let states = SubqueryStates::default();
         env.evaluating(&states, |env| {
-            self.exprs.generate(columns, &mut local, (1, true), env)?;
-            Ok(self.exprs.check(&local, env)?)
+            exprs.generate(columns, &mut local, (1, true), env)?;
+            exprs.check(&local, env)?;
+            Ok(exprs.check_partition(&local, env)?)
         })?;
         for col in self.exprs.generated() {
             row[col] = match (std::mem::take(&mut local[col]), is_timestamp(col)) {
