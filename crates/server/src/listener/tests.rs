@@ -215,3 +215,53 @@ fn what_shows_the_binary_log_waits_until_the_files_have_what_is_committed() {
     }
     server.stop();
 }
+
+#[test]
+fn a_receiver_goes_on_where_a_full_disk_has_stopped_it() {
+    let (there, here) = (SimEnv::new(6), SimEnv::new(7));
+    let settings = |id| {
+        [
+            ("ssl", "OFF"),
+            ("log_bin", "ON"),
+            ("gtid_mode", "ON"),
+            ("enforce_gtid_consistency", "ON"),
+            ("server_id", id),
+        ]
+    };
+    let source = Running::start(&there, &settings("1"));
+    let replica = Running::start(&here, &settings("2"));
+    let (mut s, mut r) = (source.connect(), replica.connect());
+    ask(&mut s, "CREATE DATABASE d").expect("a database");
+    ask(&mut s, "CREATE TABLE d.t (id INT PRIMARY KEY, v TEXT)").expect("a table");
+    let change = format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = {}, SOURCE_USER = 'root', \
+         SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 1",
+        source.address.port()
+    );
+    ask(&mut r, &change).expect("a source");
+    ask(&mut r, "START REPLICA").expect("it starts");
+    let tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'd'";
+    await_answer(&mut r, tables, "1");
+    here.fs
+        .inject(Fault::on(Op::Write).path("relay").no_space().forever());
+    for id in 0..3 {
+        ask(
+            &mut s,
+            &format!("INSERT INTO d.t VALUES ({id}, REPEAT('a', 60000))"),
+        )
+        .expect("a row");
+    }
+    let waits = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for disk space'";
+    await_answer(&mut r, waits, "1");
+    // It can be stopped and started while it waits.
+    ask(&mut r, "STOP REPLICA").expect("it stops");
+    await_answer(&mut r, waits, "0");
+    ask(&mut r, "START REPLICA").expect("it starts");
+    await_answer(&mut r, waits, "1");
+    here.fs.clear_faults();
+    await_answer(&mut r, "SELECT COUNT(*) FROM d.t", "3");
+    let running = "SELECT service_state FROM performance_schema.replication_connection_status";
+    assert_eq!(ask(&mut r, running), Ok(vec!["ON".to_owned()]));
+    replica.stop();
+    source.stop();
+}

@@ -11,6 +11,7 @@
 //! - A receiver is a thread that waits for nothing longer than `replica_net_timeout`, and ends when its connection is
 //!   shut down from outside.
 //! - Attempts are at most SOURCE_RETRY_COUNT since the last event.
+//! - A full disk makes a receiver wait, and loses nothing: what could not be written is kept, or comes again.
 
 mod modes;
 mod source;
@@ -37,6 +38,8 @@ const GOT_FATAL: u16 = 13114;
 const FATAL: u16 = 13117;
 /// The relay log cannot be written.
 const RELAY_WRITE: u16 = 13122;
+/// Pause between two attempts to write to a full disk.
+const SPACE_PAUSE: Duration = Duration::from_secs(1);
 /// An event is damaged.
 const BAD_CHECKSUM: u16 = 1743;
 /// Source and replica have no compression in common.
@@ -54,6 +57,8 @@ enum Ended {
     Lost(u16, String),
     /// It would be the same again.
     Fatal(u16, String),
+    /// There is no space on the disk.
+    FullDisk(String),
 }
 
 impl From<ClientError> for Ended {
@@ -97,6 +102,9 @@ fn run(reception: &Reception) {
     let mut attempts = 0;
     let mut had_events = false;
     loop {
+        if reception.is_stopping() {
+            return;
+        }
         attempts += 1;
         let ended = receive(reception, &mut attempts);
         had_events |= attempts == 0;
@@ -106,6 +114,13 @@ fn run(reception: &Reception) {
         let (code, text) = match ended {
             Ok(()) => return,
             Err(Ended::Fatal(code, text)) => return reception.gives_up(code, &text),
+            Err(Ended::FullDisk(text)) => match wait_for_space(reception, &text) {
+                Ok(()) => {
+                    attempts = 0;
+                    continue;
+                }
+                Err(e) => return reception.gives_up(RELAY_WRITE, &write_failure(&e)),
+            },
             Err(Ended::Lost(code, text)) => (code, text),
         };
         let (delay, (host, port)) = (settings.connect_retry, reception.target());
@@ -140,6 +155,23 @@ fn run(reception: &Reception) {
             return;
         }
     }
+}
+
+/// Waits until what has come is written, or the receiver is to stop: then the source is asked for what comes behind it.
+fn wait_for_space(reception: &Reception, why: &str) -> esker_binlog::Result<()> {
+    tracing::warn!("{why}; the receiver waits for space on the disk");
+    reception.enter(ReceiverState::FullDisk);
+    while !reception.pause(SPACE_PAUSE) {
+        match reception.publish(true) {
+            Ok(()) => {
+                tracing::info!("there is space on the disk again: the receiver goes on");
+                break;
+            }
+            Err(e) if e.is_full_disk() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// One connection, until it ends; without error, if it was told to.
@@ -262,8 +294,15 @@ fn stream(reception: &Reception, mut source: Source, attempts: &mut u64) -> Resu
     Ok(())
 }
 
+fn write_failure(e: &esker_binlog::Error) -> String {
+    format!("Relay log write failure: {e}")
+}
+
 fn not_written(e: &esker_binlog::Error) -> Ended {
-    Ended::Fatal(RELAY_WRITE, format!("Relay log write failure: {e}"))
+    match e.is_full_disk() {
+        true => Ended::FullDisk(write_failure(e)),
+        false => Ended::Fatal(RELAY_WRITE, write_failure(e)),
+    }
 }
 
 /// A packet of the stream: an event, the end, or an error.

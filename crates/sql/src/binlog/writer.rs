@@ -8,7 +8,6 @@
 //! - A full disk makes it wait, and commits go on until the log that is kept for it has reached its limit; meanwhile it
 //!   obeys what makes room. Any other error of a file ends the process, and the next start derives again.
 
-use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -116,8 +115,7 @@ pub(super) enum Trouble {
 
 impl Trouble {
     fn is_full_disk(&self) -> bool {
-        matches!(self, Self::Files(esker_binlog::Error::Io(e))
-            if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+        matches!(self, Self::Files(e) if e.is_full_disk())
     }
 
     pub(super) fn into_sql(self) -> SqlError {

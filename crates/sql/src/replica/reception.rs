@@ -39,6 +39,8 @@ pub enum ReceiverState {
     Backoff,
     /// The relay log is as large as it may be: it waits for the applier.
     NoSpace,
+    /// There is no space on the disk for the relay log.
+    FullDisk,
 }
 
 impl ReceiverState {
@@ -52,6 +54,7 @@ impl ReceiverState {
             Self::Streaming => "Waiting for source to send event",
             Self::Backoff => "Waiting to reconnect after a failed source event read",
             Self::NoSpace => "Waiting for the replica SQL thread to free relay log space",
+            Self::FullDisk => "Waiting for disk space",
         }
     }
 }
@@ -369,11 +372,12 @@ impl Reception {
             true => 1,
             false => self.instance.variable_u64("sync_relay_log"),
         };
-        self.relay.publish(sync_every)?;
+        let published = self.relay.publish(sync_every);
+        // Also where there is no space: what is removed makes some.
         if let Some(channel) = self.channel.upgrade() {
             channel.purge(&self.instance)?;
         }
-        Ok(())
+        published
     }
 
     /// Is the receiver to end?
