@@ -7,7 +7,7 @@
 //! every combination of the told columns, or two: it reads no other column but the one whose MIN and MAX it wants, and
 //! every aggregate gives the same for one row as for many equal ones.
 
-use esker_types::TypeKind;
+use esker_types::{SqlType, TypeKind};
 
 use super::access::{LooseScan, Path, Target, cheapest};
 use super::grouped::FirstGroups;
@@ -89,9 +89,11 @@ fn told(block: &Block, conds: &[Expr]) -> Option<Told> {
     let Some(group) = block.group.as_ref().filter(|_| is_plain) else {
         let is_distinct = block.group.is_none() && block.distinct && block.beside == 0;
         let told = Told { extreme: None };
-        return (is_plain && is_distinct && block.output.iter().all(is_repeatable)).then_some(told);
+        let is_told = |e: &Expr| is_repeatable(e) && tells_as_index(e);
+        return (is_plain && is_distinct && block.output.iter().all(is_told)).then_some(told);
     };
-    if group.rollup.is_some() || !group.keys.iter().all(is_repeatable) {
+    let is_told = |e: &Expr| is_repeatable(e) && tells_as_index(e);
+    if group.rollup.is_some() || !group.keys.iter().all(is_told) {
         return None;
     }
     let told = Told {
@@ -108,6 +110,23 @@ fn told(block: &Block, conds: &[Expr]) -> Option<Told> {
     (!others.into_iter().any(reads_it)).then_some(told)
 }
 
+/// Does the expression tell rows apart by nothing that entries with the same key may differ in? A column alone is
+/// compared as its key is; of texts that are equal in their collation, and of zeros, there are several.
+fn tells_as_index(e: &Expr) -> bool {
+    if e.as_column().is_some() {
+        return true;
+    }
+    let mut is_so = true;
+    e.visit(&mut |part| {
+        let is_inexact = |ty: &SqlType| match ty.kind {
+            TypeKind::Float | TypeKind::Double => true,
+            _ => ty.is_string() && !ty.collation.is_binary(),
+        };
+        is_so &= part.as_column().is_none() || !is_inexact(&part.ty);
+    });
+    is_so
+}
+
 /// The column whose MIN and MAX are all that the aggregates want of the rows of a group, `Some(None)` if they want
 /// none; `None` if they want more.
 fn extreme(aggs: &[AggCall]) -> Option<Option<Extreme>> {
@@ -117,6 +136,9 @@ fn extreme(aggs: &[AggCall]) -> Option<Option<Extreme>> {
             return None;
         }
         if agg.distinct && !agg.args.is_empty() {
+            if !agg.args.iter().all(tells_as_index) {
+                return None;
+            }
             continue;
         }
         let is_max = match agg.def.name {
