@@ -96,7 +96,7 @@ impl RowStatement<'_> {
             {
                 (env.check_killed)()?;
                 let applier = &mut appliers[*at];
-                if applier.wants_to_know() {
+                if applier.wants_to_know(env.ctx, &change)? {
                     applier.look_ahead(env, &mut self.changes_from(nth, row))?;
                 }
                 applier.apply(env, change)?;

@@ -159,7 +159,11 @@ impl Columns {
         match value {
             ValueRef::Null => digest.write_u8(0),
             // Equal documents may have other bytes.
-            ValueRef::Json(_) => digest.write_u8(1),
+            ValueRef::Json(document) => {
+                json::sort_key(JsonRef::new(document), bytes);
+                digest.write_u8(1);
+                digest.write(bytes);
+            }
             value => {
                 // What cannot be written matches nothing.
                 let _ = self.shapes[col].write(value, bytes);

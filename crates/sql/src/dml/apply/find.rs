@@ -81,6 +81,11 @@ impl Finder {
         self.is_lost && self.ahead.is_over()
     }
 
+    /// Is the row of the image searched for in the whole table?
+    pub(super) fn scans_for(table: &TableDef, image: &OwnImage) -> bool {
+        matches!(way(table, image), Way::Scan)
+    }
+
     /// Finds the rows of changes that come, given by their images before, in one pass.
     pub(super) fn look_ahead(
         &mut self,
@@ -91,8 +96,7 @@ impl Finder {
         let mut ahead = Ahead::default();
         for image in images.take(MOST_AHEAD) {
             let image = image?;
-            let is_scanned = matches!(way(table, &image), Way::Scan);
-            if !is_scanned || !ahead.expect(table, columns, &image)? {
+            if Self::scans_for(table, &image) && !ahead.expect(table, columns, &image)? {
                 break;
             }
         }

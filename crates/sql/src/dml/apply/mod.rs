@@ -114,9 +114,20 @@ impl RowApplier {
         &self.foreign
     }
 
-    /// Would it be better to know which changes come, for they have no key and not the order of the table?
-    pub(crate) fn wants_to_know(&self) -> bool {
-        self.finder.wants_to_know()
+    /// Would it be better to know which changes come with this one, for they have no key, and not the order of the
+    /// table?
+    ///
+    /// # Errors
+    /// Values that a conversion does not admit.
+    pub(crate) fn wants_to_know(&self, ctx: &EvalCtx<'_>, change: &RowChange) -> SqlResult<bool> {
+        let (RowChange::Update(image, ..) | RowChange::Delete(image)) = change else {
+            return Ok(false);
+        };
+        if !self.finder.wants_to_know() {
+            return Ok(false);
+        }
+        let image = self.columns.own(ctx, &self.table, image.clone())?;
+        Ok(Finder::scans_for(&self.table, &image))
     }
 
     /// Finds the rows of changes that come, beginning with the next one, in one pass over the table.
