@@ -161,6 +161,9 @@ fn constants_of(exprs: &[&Expr], env: &ExecEnv<'_>) -> Option<Vec<Constant>> {
     for expr in exprs {
         parallel_safe::constant_subqueries(expr, &mut queries);
     }
+    // One may stand in several expressions.
+    queries.sort_by_key(|query| query.id);
+    queries.dedup_by_key(|query| query.id);
     let constants = queries
         .into_iter()
         .map(|query| Constant::of(query, env).ok());
