@@ -286,7 +286,8 @@ impl RelayLog {
             let (file, position) = tracker.source();
             (file.to_owned(), position)
         };
-        let format = writing.format.take();
+        // It stays known if there is no space for the next file.
+        let format = writing.format.clone();
         *writing = create(
             &*self.shared.fs,
             &self.config,

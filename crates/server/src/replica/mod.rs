@@ -11,7 +11,8 @@
 //! - A receiver is a thread that waits for nothing longer than `replica_net_timeout`, and ends when its connection is
 //!   shut down from outside.
 //! - Attempts are at most SOURCE_RETRY_COUNT since the last event.
-//! - A full disk makes a receiver wait, and loses nothing: what could not be written is kept, or comes again.
+//! - A write to a full disk makes a receiver wait, and loses nothing: what could not be written is kept, or comes
+//!   again. A sync that fails is fatal, whatever the reason: nobody knows what it has lost.
 
 mod modes;
 mod source;

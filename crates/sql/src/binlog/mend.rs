@@ -11,9 +11,9 @@ use esker_types::{SqlResult, errors};
 use super::writer::{FOLLOWER, StartArgs, failed};
 
 /// What to do where the log cannot help.
-const ADVICE: &str = "the write-ahead log does not have these transactions any more. The tables are whole: move the \
-                      files of the binary log away, or restore this one, and start again; replicas that had not read \
-                      it have to be set up anew";
+const ADVICE: &str = "it cannot be derived from the write-ahead log again. The tables are whole: move the files of \
+                      the binary log away, or restore this one, and start again; replicas that had not read it have \
+                      to be set up anew";
 
 /// Cuts off what is damaged, if the log has it; opening the files derives it again.
 ///
@@ -26,8 +26,11 @@ pub(super) fn mend(
 ) -> SqlResult<()> {
     let fs = &*args.env.fs;
     let hopeless = || errors::binlog_failed(format!("{error}; {ADVICE}"));
-    let Ok(Some(mut damage)) = Damage::find(fs, names) else {
-        return Err(hopeless());
+    let mut damage = match Damage::find(fs, names) {
+        Ok(Some(damage)) => damage,
+        Err(e @ esker_binlog::Error::Io(_)) => return Err(failed(&e)),
+        // There is nothing to derive it from, or its head is damaged, too.
+        Ok(None) | Err(_) => return Err(hopeless()),
     };
     // All that there is: what is below is gone.
     let follower = args.engine.follow(FOLLOWER, 0);

@@ -286,11 +286,7 @@ impl Channel {
         })?;
         let configured = self.settings();
         let weak = Arc::downgrade(instance);
-        // It counts for the channel that starts first.
         let skips = instance.variable_u64("sql_replica_skip_counter");
-        for name in ["sql_replica_skip_counter", "sql_slave_skip_counter"] {
-            instance.globals.tell(name, VarValue::UInt(0));
-        }
         let settings = Settings {
             filters: configured.filters,
             delay: Duration::from_secs(configured.delay.into()),
@@ -310,6 +306,10 @@ impl Channel {
             }),
         };
         let applier = Applier::start(instance, &self.name, state, Box::new(reader), settings)?;
+        // It counts for the channel that has started first.
+        for name in ["sql_replica_skip_counter", "sql_slave_skip_counter"] {
+            instance.globals.tell(name, VarValue::UInt(0));
+        }
         let mut parts = self.parts.lock();
         parts.applier = Some(Arc::new(applier));
         parts.until = until;
