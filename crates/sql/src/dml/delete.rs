@@ -221,9 +221,8 @@ impl CompiledDelete {
         })
     }
 
-    /// Deletes a row, whose latest version lies in the scratch's `old_row`, from target `nth`. Under IGNORE a row with
-    /// children stays, with a warning: false.
-    /// Of a row that cannot be deleted all stays.
+    /// Deletes a row, whose latest version lies in the scratch's `old_row`, from target `nth`. Of a row that cannot be
+    /// deleted all stays; under IGNORE one with children stays with a warning: false.
     fn delete(&self, env: &mut DmlEnv<'_>, nth: usize, key: &[u8]) -> Result<bool, ExecError> {
         let place = env.txn.savepoint();
         let deleted = self.delete_whole(env, nth, key);

@@ -423,9 +423,9 @@ impl Session {
         }
     }
 
-    /// Runs what may change rows, wholly or not at all: an error or a wait leaves none of its writes. Inside of another
-    /// statement an error leaves the rows before the one that failed, as in MySQL: if a handler takes it they count,
-    /// and otherwise they go with the statement around.
+    /// Runs what may change rows: an error or a wait leaves none of its writes. But inside of another statement an
+    /// error leaves the rows before the one that failed, as in MySQL: if a handler takes it they count, and otherwise
+    /// they go with the statement around.
     pub(super) fn whole<R>(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<R, ExecError>,
