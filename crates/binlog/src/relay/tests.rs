@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use esker_vfs::sim::SimEnv;
+use esker_vfs::sim::{Fault, Op, SimEnv};
 use esker_vfs::{Env, Fs, OpenMode};
 
 use super::{Reader, RelayConfig, RelayLog};
@@ -288,4 +288,38 @@ fn who_looks_at_what_has_come_does_not_wait_for_the_disk() {
         assert_eq!((has_come, position), (true, source.position));
         receiver.join().expect("a receiver").expect("publish");
     });
+}
+
+/// What stands in a file that FLUSH has begun, in the first attempt or after one on a full disk.
+fn kinds_behind_flush(is_full: bool) -> Vec<EventType> {
+    let machine = SimEnv::new(2);
+    let log = RelayLog::open(machine.env().fs, config(Path::new("/relay"))).expect("relay log");
+    let mut source = Source::begin(&log, BIG);
+    source.statement(&log, "BEGIN", BIG);
+    source.send(&log, EventType::Xid, 0, &[0; 8], BIG);
+    log.publish(0).expect("publish");
+    if is_full {
+        let full = Fault::on(Op::Write).path("relay-bin.0").no_space();
+        machine.fs.inject(full.forever());
+        let error = log.flush().expect_err("there is no space");
+        assert!(error.is_full_disk(), "{error}");
+        machine.fs.clear_faults();
+    }
+    log.flush().expect("there is space");
+    source.statement(&log, "BEGIN", BIG);
+    source.send(&log, EventType::Xid, 0, &[0; 8], BIG);
+    log.publish(0).expect("publish");
+    let last = log.files().last().expect("files").0;
+    let place = RelayPlace {
+        file: last.0.into(),
+        offset: 0,
+    };
+    kinds(&mut reader(&log, place))
+}
+
+#[test]
+fn a_full_disk_leaves_the_next_file_the_sources_format() {
+    let kinds = kinds_behind_flush(false);
+    assert!(kinds.contains(&EventType::FormatDescription), "{kinds:?}");
+    assert_eq!(kinds_behind_flush(true), kinds);
 }
