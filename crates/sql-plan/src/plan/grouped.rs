@@ -120,10 +120,9 @@ impl FirstGroups {
                 continue;
             };
             let groups = path.rows / rows_per_group;
-            joiner.pinned.insert(nth, path);
-            let led = joiner.plan_led_by(nth)?;
-            joiner.pinned.remove(&nth);
-            let Some(led) = led else { continue };
+            let Some(led) = joiner.plan_led_by(nth, path)? else {
+                continue;
+            };
             // A group has a row at least.
             let cost = self.part(led.cost, groups.min(led.rows).min(whole.rows));
             if cost < most && is_streaming(&led.node) {

@@ -134,8 +134,8 @@ impl Joiner<'_> {
         }
     }
 
-    /// The same with a table first and every row joined on its own; `None`: it may not be first.
-    pub fn plan_led_by(&mut self, table: usize) -> SqlResult<Option<Planned>> {
+    /// The same with a table first, read by this path, and every row joined on its own; `None`: it may not be first.
+    pub fn plan_led_by(&mut self, table: usize, path: Path) -> SqlResult<Option<Planned>> {
         let Some(mut group) = self.top_group() else {
             return Ok(None);
         };
@@ -147,7 +147,9 @@ impl Joiner<'_> {
             unit.deps |= 1 << table;
         }
         self.row_by_row = true;
+        self.pinned.insert(table, path);
         let planned = self.order(group, 0);
+        self.pinned.remove(&table);
         self.row_by_row = false;
         planned.map(Some)
     }

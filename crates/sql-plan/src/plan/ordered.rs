@@ -108,10 +108,9 @@ pub(super) fn ordered_join(
         let Some(path) = paths.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) else {
             continue;
         };
-        joiner.pinned.insert(nth, path);
-        let led = joiner.plan_led_by(nth)?;
-        joiner.pinned.remove(&nth);
-        let Some(led) = led else { continue };
+        let Some(led) = joiner.plan_led_by(nth, path)? else {
+            continue;
+        };
         // Both give the same rows; the fewer are by what indexes say of the conditions.
         let rows = led.rows.min(sorting.rows).max(1.0);
         let cost = led.cost * (rows_wanted(joiner, rows) / rows).min(1.0);
