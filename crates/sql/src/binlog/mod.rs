@@ -3,7 +3,7 @@
 //! In flow order: `statement` (heads, and statements logged as text), `definition` (which schema statements are, and in
 //! which words), `emptied` (tables that a start has emptied), `account` (statements about accounts), `owned` (GTIDs
 //! that sessions have taken), `unlogged` (GTIDs of a server without binary log), `service` (the binary log of an
-//! instance), `writer` (the thread that follows the durable log and writes files), `mend` (what it does with one that
+//! instance), `writer` (the thread that follows the durable log and writes files), `repair` (what it does with one that
 //! is damaged), `two_phase` (the files as a log that decides, instead), `upkeep` (of the files, in both), `admin` (what
 //! statements and variables do with it), `events` (what a file has), `figures` (what is counted), `dump` (streams to
 //! consumers, which `replicas` knows), `snapshot` (positions of snapshots), `semi_sync` (what replicas acknowledge),
@@ -22,8 +22,8 @@ mod dump;
 mod emptied;
 mod events;
 mod figures;
-mod mend;
 mod owned;
+mod repair;
 mod replicas;
 mod semi_sync;
 mod service;

@@ -19,7 +19,7 @@ const ADVICE: &str = "it cannot be derived from the write-ahead log again. The t
 ///
 /// # Errors
 /// 1598: what `damage` says, and advice.
-pub(super) fn mend(
+pub(super) fn repair(
     args: &StartArgs<'_>,
     names: &Names,
     error: &esker_binlog::Error,

@@ -27,7 +27,7 @@ use esker_sql_catalog::variables::Globals;
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::figures::Figures;
-use super::mend::mend;
+use super::repair::repair;
 use super::semi_sync::SemiSync;
 use super::upkeep::{Upkeep, files_config};
 
@@ -204,7 +204,7 @@ impl FileWriter {
         let open = || FileSet::open(fs.clone(), config.clone(), end, upkeep.now());
         let set = match open() {
             Err(e @ esker_binlog::Error::DamagedFile { .. }) => {
-                mend(args, &config.names, &e)?;
+                repair(args, &config.names, &e)?;
                 open()
             }
             opened => opened,
