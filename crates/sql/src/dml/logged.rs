@@ -136,8 +136,16 @@ impl DmlEnv<'_> {
         clustered: &[u8],
     ) -> Result<(), ExecError> {
         self.log_keys_given_up(table, clustered);
+        let Some(mut capture) = log_of(&mut self.log, table) else {
+            return Ok(());
+        };
+        capture.delete(self.txn, table, &self.scratch.old_row)
+    }
+
+    /// A row was deleted that is no longer in the scratch; its keys have been given up.
+    pub(super) fn log_delete_of(&mut self, table: &TableDef, row: &[u8]) -> Result<(), ExecError> {
         match log_of(&mut self.log, table) {
-            Some(mut capture) => capture.delete(self.txn, table, &self.scratch.old_row),
+            Some(mut capture) => capture.delete(self.txn, table, row),
             None => Ok(()),
         }
     }

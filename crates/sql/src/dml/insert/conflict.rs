@@ -86,6 +86,7 @@ impl<'r> Run<'r, '_> {
 
     /// Finds the row that is to be replaced.
     pub(super) fn begin_replace(&mut self, conflict: &Conflict) -> Result<(), ExecError> {
+        self.log_replaced()?;
         if !self.read_other(conflict)? {
             return Err(lost_row().into());
         }
@@ -128,6 +129,17 @@ impl<'r> Run<'r, '_> {
         }
         self.counts.deleted += 1;
         Ok(true)
+    }
+
+    /// Another row is in the way of the new one although an earlier one was taken for the last: with an update of that
+    /// key, which a function of the view has made through a foreign key. Other transactions cannot bring one, for the
+    /// new row's keys are locked when the last of them is found taken. So the new row does not take the place of the
+    /// earlier one, which is deleted for good: what undoes the new row undoes no deletion that the log has.
+    fn log_replaced(&mut self) -> Result<(), ExecError> {
+        match self.replaced.take() {
+            None => Ok(()),
+            Some(earlier) => self.env.log_delete_of(self.insert.table(), &earlier.row),
+        }
     }
 
     /// Deletes it; the binary log is told that it was unless the event of the new row tells of it (`is_update`).
