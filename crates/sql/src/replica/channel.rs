@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::reception::{ReceiverState, ReceiverView, Reception};
 use super::settings::ChannelSettings;
-use crate::applier::{self, Applier, Place, Settings, SourceTables, Status, Until};
+use crate::applier::{self, Anonymous, Applier, Place, Settings, SourceTables, Status, Until};
 use crate::instance::Instance;
 
 /// What relay logs and their indexes are called where no option names them.
@@ -286,7 +286,12 @@ impl Channel {
         })?;
         let configured = self.settings();
         let weak = Arc::downgrade(instance);
-        let skips = instance.variable_u64("sql_replica_skip_counter");
+        // Transactions with GTIDs of their own are not skipped: an empty one with the same GTID says so.
+        let has_gtids = instance.variable_text("gtid_mode") == "ON";
+        let skips = match has_gtids && configured.anonymous == Anonymous::Off {
+            true => 0,
+            false => instance.variable_u64("sql_replica_skip_counter"),
+        };
         let settings = Settings {
             filters: configured.filters,
             delay: Duration::from_secs(configured.delay.into()),

@@ -178,6 +178,11 @@ impl Instance {
         Ok(())
     }
 
+    /// Is there something to skip, and `gtid_mode` ON? Then only channels skip that give GTIDs to what has none.
+    pub(crate) fn skips_assigned_alone(&self) -> bool {
+        self.variable_u64("sql_replica_skip_counter") > 0 && self.variable_text("gtid_mode") == "ON"
+    }
+
     /// Opens the channels that the database knows, and starts them unless `skip_replica_start` says otherwise. One that
     /// cannot be opened is logged.
     pub fn start_replication(self: &Arc<Self>) {

@@ -300,7 +300,22 @@ impl Session {
         self.context.audit_setting(id);
         self.context.note_setting(id);
         self.apply_global(id);
+        self.warn_of_skips(id.def().name, &before);
         Ok(taken)
+    }
+
+    /// 4016, where a global variable that was something else `before` leaves channels with GTIDs something to skip.
+    fn warn_of_skips(&mut self, name: &str, before: &VarValue) {
+        let instance = &self.context.instance;
+        let concerns = match name {
+            "gtid_mode" => instance.globals.named(name) != *before,
+            name => matches!(name, "sql_replica_skip_counter" | "sql_slave_skip_counter"),
+        };
+        if concerns && instance.skips_assigned_alone() {
+            let text = "The value of sql_replica_skip_counter will only take effect for channels running with \
+                        ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS <> OFF.";
+            self.warn(Level::Warning, 4016, text.to_owned());
+        }
     }
 
     /// RESET PERSIST.

@@ -305,7 +305,7 @@ fn transactions_are_skipped_as_often_as_is_said() {
     for name in ["sql_replica_skip_counter", "sql_slave_skip_counter"] {
         let dir = tempfile::tempdir().expect("folder");
         let source = source(dir.path());
-        let replica = replica_of(&source, dir.path(), &[]);
+        let replica = replica_of(&source, dir.path(), &["--gtid-mode=ON_PERMISSIVE"]);
         let (mut there, mut c) = (source.connect(), replica.connect());
         follow(&mut there, &mut c);
         c.run("STOP REPLICA SQL_THREAD");
@@ -324,6 +324,41 @@ fn transactions_are_skipped_as_often_as_is_said() {
         follow(&mut there, &mut c);
         assert_eq!(c.lines("SELECT id FROM d.t ORDER BY id"), ["3", "4"]);
     }
+}
+
+#[test]
+fn transactions_with_gtids_of_their_own_are_not_skipped() {
+    let dir = tempfile::tempdir().expect("folder");
+    let source = source(dir.path());
+    let replica = replica_of(&source, dir.path(), &[]);
+    let (mut there, mut c) = (source.connect(), replica.connect());
+    follow(&mut there, &mut c);
+    c.run("STOP REPLICA SQL_THREAD");
+    let warned = "Warning|4016|The value of sql_replica_skip_counter will only take effect for channels running with \
+                  ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS <> OFF.";
+    for (set, warnings) in [
+        ("SET GLOBAL sql_replica_skip_counter = 1", 1),
+        ("SET GLOBAL gtid_mode = ON", 0),
+        ("SET GLOBAL gtid_mode = ON_PERMISSIVE", 0),
+        ("SET GLOBAL sql_replica_skip_counter = 2", 0),
+        ("SET GLOBAL gtid_mode = ON", 1),
+        ("SET GLOBAL sql_replica_skip_counter = 0", 0),
+        ("SET GLOBAL sql_slave_skip_counter = 1", 2),
+    ] {
+        c.run(set);
+        let shown = c.lines("SHOW WARNINGS");
+        assert_eq!(shown.len(), warnings, "{set}");
+        assert_eq!(
+            shown.last().is_some_and(|last| last == warned),
+            warnings > 0,
+            "{set}"
+        );
+    }
+    there.run("INSERT INTO d.t VALUES (1, 1); INSERT INTO d.t VALUES (2, 2)");
+    c.run("START REPLICA SQL_THREAD");
+    follow(&mut there, &mut c);
+    assert_eq!(c.lines("SELECT id FROM d.t ORDER BY id"), ["1", "2"]);
+    assert_eq!(c.value("SELECT @@GLOBAL.sql_replica_skip_counter"), "0");
 }
 
 #[test]
