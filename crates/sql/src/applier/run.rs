@@ -30,6 +30,8 @@ const NOT_APPLICABLE: u16 = 1235;
 /// A value of an event cannot become one of the column, to a session and of an applier.
 const CANNOT_CONVERT: u16 = 1677;
 const CONVERSION_FAILED: u16 = 13146;
+/// The tables of rows cannot be opened: there is none of this name, or it is a view's.
+const NO_TABLE: [u16; 3] = [1049, 1146, 1347];
 /// Errors of XA identifiers that were done already: their record and the channel's state are two, so the server may
 /// have gone down between them.
 const REPEATED: [u16; 2] = [1397, 1440];
@@ -187,27 +189,26 @@ impl Run<'_> {
         let applied = session.apply_rows(&open.statement, how, self.tables);
         let applied = match applied {
             Err(e) if rules.skips(e.code) && self.is_turn => Ok(()),
-            Err(e) => {
-                let table = open.table_name();
-                let handler = match e.code {
-                    1032 => " handler error HA_ERR_KEY_NOT_FOUND;",
-                    1062 => " handler error HA_ERR_FOUND_DUPP_KEY;",
-                    _ => "",
-                };
-                let text = format!(
-                    "Could not execute {} event on table {table}; {}, Error_code: {};{handler} \
-                     the event's source log {}, end_log_pos {}",
-                    event_type(change).name(),
-                    e.message,
-                    e.code,
-                    self.group.end.source_file,
-                    part.end
-                );
-                Err(match e.code {
-                    CANNOT_CONVERT => self.failure_at(part, CONVERSION_FAILED, &e.message),
-                    code => self.failure_at(part, code, &text),
-                })
-            }
+            Err(e) => Err(match e.code {
+                CANNOT_CONVERT => self.failure_at(part, CONVERSION_FAILED, &e.message),
+                code if NO_TABLE.contains(&code) => {
+                    let text = format!("Error executing row event: '{}'", e.message);
+                    self.failure_at(part, code, &text)
+                }
+                code => {
+                    let text = format!(
+                        "Could not execute {} event on table {}; {}, Error_code: {code}; handler error {}; \
+                         the event's source log {}, end_log_pos {}",
+                        event_type(change).name(),
+                        open.table_name(),
+                        e.message,
+                        handler_error(code),
+                        self.group.end.source_file,
+                        part.end
+                    );
+                    self.failure_at(part, code, &text)
+                }
+            }),
             Ok(()) => Ok(()),
         };
         open.statement.maps.clear();
@@ -280,6 +281,19 @@ fn failure(
         code,
         text,
         micros: shared.instance.now_micros(),
+    }
+}
+
+/// What MySQL's storage engines call an error of rows.
+fn handler_error(code: u16) -> &'static str {
+    match code {
+        1032 => "HA_ERR_KEY_NOT_FOUND",
+        1062 => "HA_ERR_FOUND_DUPP_KEY",
+        1205 => "HA_ERR_LOCK_WAIT_TIMEOUT",
+        1213 => "HA_ERR_LOCK_DEADLOCK",
+        1451 => "HA_ERR_ROW_IS_REFERENCED",
+        1452 => "HA_ERR_NO_REFERENCED_ROW",
+        _ => "No Error!",
     }
 }
 

@@ -136,7 +136,7 @@ impl Session {
     /// For the table of a map.
     ///
     /// # Errors
-    /// 1146; 1677.
+    /// 1049, 1146, 1347: there is no such table; 1677.
     pub(super) fn applier(
         &self,
         map: &TableMap,
@@ -146,6 +146,10 @@ impl Session {
         let ctx = self.context.eval_ctx(&self.vars);
         let table = match self.filled(&map.schema, &map.table) {
             Some(table) => table,
+            None if instance.catalog.view(&map.schema, &map.table).is_some() => {
+                let (schema, view) = (&map.schema, &map.table);
+                return Err(errors::wrong_object(schema, view, "BASE TABLE"));
+            }
             None => instance.catalog.table_or_error(&map.schema, &map.table)?,
         };
         let lookup = |schema: &str, name: &str| instance.catalog.resolve(schema, name);

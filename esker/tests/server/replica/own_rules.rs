@@ -275,3 +275,36 @@ fn what_other_rows_do_not_admit_is_passed_over() {
     assert_eq!(rows(&mut here, "parent"), ["1|1", "2|2"]);
     assert_eq!(rows(&mut here, "child"), ["1|1", "2|2", "4|NULL"]);
 }
+
+#[test]
+fn rows_of_a_table_whose_name_a_view_has_are_not_applied() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let (mut there, mut c) = (source.connect(), replica.connect());
+    there.run("CREATE TABLE d.v (id INT PRIMARY KEY, v INT)");
+    follow(&mut there, &mut c);
+    let failed = "SELECT CONCAT(last_error_number, ' ', SUBSTRING_INDEX(last_error_message, '; ', -1)) \
+                  FROM performance_schema.replication_applier_status_by_worker WHERE last_error_number <> 0";
+    let instead = "STOP REPLICA; SET sql_log_bin = 0; DROP TABLE d.v; CREATE VIEW d.v AS SELECT * FROM d.t; \
+                   START REPLICA";
+    let nothing = "STOP REPLICA; SET sql_log_bin = 0; DROP VIEW d.v; START REPLICA";
+    let again = "STOP REPLICA; SET sql_log_bin = 0; CREATE TABLE d.v (id INT PRIMARY KEY, v INT); START REPLICA";
+    c.run(instead);
+    there.run("INSERT INTO d.v VALUES (1, 1)");
+    for (then, text) in [
+        (
+            nothing,
+            "1347 Error executing row event: ''d.v' is not BASE TABLE'",
+        ),
+        (
+            again,
+            "1146 Error executing row event: 'Table 'd.v' doesn't exist'",
+        ),
+    ] {
+        eventually("it stops", || c.lines(failed).len() == 1);
+        assert_eq!(c.lines(failed), [text]);
+        c.run(then);
+    }
+    follow(&mut there, &mut c);
+    assert_eq!(c.lines("SELECT * FROM d.v"), ["1|1"]);
+}
