@@ -374,8 +374,8 @@ pub enum SourceChange {
 pub struct SourceWait {
     /// The source's log file.
     pub file: String,
-    /// The position in it.
-    pub position: u64,
+    /// The position in it; nothing waits for a negative one.
+    pub position: i64,
     /// Seconds to wait; `None`: as long as it takes.
     pub at_most_secs: Option<f64>,
     /// Name of the replication channel; `None`: the only one.

@@ -85,6 +85,18 @@ impl Channels {
         found.ok_or_else(|| does_not_exist(name))
     }
 
+    /// May a channel go without its name? The default one is always there, so not beside another one.
+    ///
+    /// # Errors
+    /// 3079.
+    fn admit_unnamed(&self) -> SqlResult<()> {
+        let is_named = |name: &String| !name.is_empty();
+        match self.by_name.lock().keys().any(is_named) {
+            true => Err(several_channels()),
+            false => Ok(()),
+        }
+    }
+
     fn add(&self, channel: Arc<Channel>) -> SqlResult<()> {
         let mut all = self.by_name.lock();
         if all.len() >= MAX_CHANNELS {
@@ -110,6 +122,13 @@ const IGNORES_SERVERS: &str = "there is at least one replication channel with IG
 fn does_not_exist(name: &str) -> SqlError {
     let text = format!("Replica channel '{name}' does not exist.");
     SqlError::new(3074, "HY000", text)
+}
+
+/// 3079.
+fn several_channels() -> SqlError {
+    let text =
+        "Multiple channels exist on the replica. Please provide channel name as an argument.";
+    SqlError::new(3079, "HY000", text)
 }
 
 /// 3111: `gtid_mode` cannot have this value now.

@@ -291,8 +291,8 @@ impl SessionContext {
         channel: Option<&[u8]>,
     ) -> SqlResult<Table> {
         let channels = &self.instance.channels;
-        if channel.is_none() && channels.all().iter().any(|one| !one.name().is_empty()) {
-            return Err(several_channels());
+        if channel.is_none() {
+            channels.admit_unnamed()?;
         }
         let name = name_of(channel)?;
         let channel = match channels.get(&name) {
@@ -338,13 +338,6 @@ pub(super) fn chosen(instance: &Instance, name: Option<&[u8]>) -> SqlResult<Vec<
     }
 }
 
-/// 3079.
-fn several_channels() -> SqlError {
-    let text =
-        "Multiple channels exist on the replica. Please provide channel name as an argument.";
-    SqlError::new(3079, "HY000", text)
-}
-
 /// 1875, 1876: the threads end later.
 fn stop_timeout(is_applier: bool) -> SqlError {
     let (code, thread) = if is_applier {
@@ -371,7 +364,7 @@ fn start(instance: &Arc<Instance>, threads: &ReplicaThreads) -> SqlResult<Notes>
     }
     let is_about_one = !threads.until.is_empty() || !threads.connection.is_empty();
     if is_about_one && channels.len() > 1 {
-        return Err(several_channels());
+        return Err(super::several_channels());
     }
     if instance.variable_u64("server_id") == 0 {
         return Err(no_source());

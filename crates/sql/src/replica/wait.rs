@@ -28,13 +28,17 @@ fn parts(file: &str) -> Option<(&str, u64)> {
 
 impl SessionContext {
     /// How often what is applied advanced until the place was reached; -1: not in time; `None`: there is no such
-    /// channel, it applies nothing, or nothing of files of this name.
+    /// channel or place, it applies nothing, or nothing of files of this name.
     ///
     /// # Errors
-    /// The statement was killed.
+    /// 3079: one of several channels is not named; the statement was killed.
     pub(crate) fn wait_for_channel(&self, wait: &SourceWait) -> SqlResult<Option<i64>> {
+        let channels = &self.instance.channels;
+        if wait.channel.is_none() {
+            channels.admit_unnamed()?;
+        }
         let name = wait.channel.as_deref().unwrap_or_default();
-        let Ok(channel) = self.instance.channels.get(name) else {
+        let (Ok(channel), Ok(position)) = (channels.get(name), u64::try_from(wait.position)) else {
             return Ok(None);
         };
         let Some((wanted_base, wanted_number)) = parts(&wait.file) else {
@@ -43,25 +47,25 @@ impl SessionContext {
         let begun = Instant::now();
         let (mut last, mut advanced) = (None, 0);
         loop {
-            let Some((file, position)) = applied(&channel) else {
+            let Some((file, at)) = applied(&channel) else {
                 return Ok(None);
             };
             // Nothing has come yet while it has no name.
             let here = match parts(&file) {
                 Some((base, _)) if base != wanted_base => return Ok(None),
-                Some((_, number)) => (number, position),
+                Some((_, number)) => (number, at),
                 None => (0, 0),
             };
             if last
                 .as_ref()
-                .is_some_and(|last| *last != (file.clone(), position))
+                .is_some_and(|last| *last != (file.clone(), at))
             {
                 advanced += 1;
             }
-            if here >= (wanted_number, wait.position) {
+            if here >= (wanted_number, position) {
                 return Ok(Some(advanced));
             }
-            last = Some((file, position));
+            last = Some((file, at));
             self.check()?;
             let waited = begun.elapsed().as_secs_f64();
             if wait.at_most_secs.is_some_and(|most| waited >= most) {

@@ -354,12 +354,14 @@ fn wait_for_executed_gtid_set(c: &Call) -> SqlResult<Value> {
     if c.null(0) {
         return Err(errors::malformed_gtid_set("NULL"));
     }
-    let seconds = match c.argc() > 1 && !c.null(1) {
+    let wrong = || errors::wrong_arguments("WAIT_FOR_EXECUTED_GTID_SET.");
+    let seconds = match c.has(1) {
+        true if c.null(1) => return Err(wrong()),
         true => c.real(1)?,
         false => 0.0,
     };
     if seconds < 0.0 {
-        return Err(errors::wrong_arguments("WAIT_FOR_EXECUTED_GTID_SET."));
+        return Err(wrong());
     }
     let at_most = (seconds > 0.0).then_some(seconds);
     let is_there = gtids(c)?.wait_for_executed(&gtid_text(c, 0), at_most)?;
@@ -368,6 +370,10 @@ fn wait_for_executed_gtid_set(c: &Call) -> SqlResult<Value> {
 
 fn source_pos_wait(c: &Call) -> SqlResult<Value> {
     let file = (!c.null(0)).then(|| String::from_utf8_lossy(&c.text(0)).into_owned());
+    // The time counts only where there is a file to wait for.
+    let Some(file) = file.filter(|file| !file.is_empty()) else {
+        return Ok(Value::Null);
+    };
     let seconds = match c.has(2) && !c.null(2) {
         true => c.real(2)?,
         false => 0.0,
@@ -375,12 +381,16 @@ fn source_pos_wait(c: &Call) -> SqlResult<Value> {
     if seconds < 0.0 {
         return Err(errors::wrong_arguments("SOURCE_POS_WAIT."));
     }
-    let (Some(file), false, false) = (file, c.null(1), c.null(3)) else {
+    if c.null(3) {
         return Ok(Value::Null);
+    }
+    let position = match c.null(1) {
+        true => 0,
+        false => c.int(1)?,
     };
     let wait = SourceWait {
         file,
-        position: u64::try_from(c.int(1)?).unwrap_or(0),
+        position,
         at_most_secs: (seconds > 0.0).then_some(seconds),
         channel: c
             .has(3)

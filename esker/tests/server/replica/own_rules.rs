@@ -1,7 +1,7 @@
 //! What a replica's own rules say of what its source has done: some hold here, too, others do not.
 
-use super::{follow, pair};
-use crate::common::{Ask, eventually};
+use super::{REPLICA, follow, pair};
+use crate::common::{Ask, Server, eventually};
 use esker_server::client::Client;
 
 /// The error that has stopped the applier.
@@ -307,4 +307,72 @@ fn rows_of_a_table_whose_name_a_view_has_are_not_applied() {
     }
     follow(&mut there, &mut c);
     assert_eq!(c.lines("SELECT * FROM d.v"), ["1|1"]);
+}
+
+#[test]
+fn arguments_of_waits_are_checked_one_after_the_other() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("data"), &REPLICA);
+    let mut c = server.connect();
+    let set = "00000000-0000-0000-0000-000000000001:1";
+    let wrong = |function: &str| format!("1210: Incorrect arguments to {function}.");
+    let malformed = |set: &str| format!("1772: Malformed GTID set specification '{set}'.");
+    let gtids = wrong("WAIT_FOR_EXECUTED_GTID_SET");
+    for (arguments, expected) in [
+        ("NULL", malformed("NULL")),
+        ("NULL, NULL", malformed("NULL")),
+        ("NULL, -1", malformed("NULL")),
+        ("'x', NULL", gtids.clone()),
+        ("'x', -1", gtids.clone()),
+        ("'x', 0", malformed("x")),
+        ("'', NULL", gtids.clone()),
+        ("'', (SELECT NULL)", gtids.clone()),
+        ("'', -0.0000001", gtids.clone()),
+        ("'', '-1'", gtids.clone()),
+        ("'', 1e300", "0".to_owned()),
+        ("''", "0".to_owned()),
+        (&format!("'{set}', NULL"), gtids.clone()),
+        (&format!("'{set}', 0.01"), "1".to_owned()),
+    ] {
+        let asked = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET({arguments})");
+        assert_eq!(told(&mut c, &asked), expected, "{arguments}");
+    }
+    let place = wrong("SOURCE_POS_WAIT");
+    let nothing = || "NULL".to_owned();
+    let cases = [
+        ("NULL, 4, -1", nothing()),
+        ("'', 4, -1", nothing()),
+        ("'b.000001', 4, -1", place.clone()),
+        ("'b.000001', NULL, -0.1", place.clone()),
+        ("'b.000001', 4, -1, NULL", place.clone()),
+        ("'b.000001', 4, NULL", nothing()),
+        ("'b.000001', 4, 0.01, NULL", nothing()),
+        ("'b.000001', 4, 0.01, 'no'", nothing()),
+        ("'b.000001', 4, 0.01", nothing()),
+    ];
+    for (arguments, expected) in &cases {
+        let asked = format!("SELECT SOURCE_POS_WAIT({arguments})");
+        assert_eq!(told(&mut c, &asked), *expected, "{arguments}");
+    }
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1' FOR CHANNEL 'other'");
+    let several =
+        "3079: Multiple channels exist on the replica. Please provide channel name as an argument.";
+    for (arguments, expected) in [
+        ("NULL, 4", "NULL"),
+        ("'b.000001', 4, -1", place.as_str()),
+        ("'b.000001', NULL", several),
+        ("'b.000001', 4, 0.01, 'other'", "NULL"),
+        ("'b.000001', 4, 0.01, ''", "NULL"),
+    ] {
+        let asked = format!("SELECT SOURCE_POS_WAIT({arguments})");
+        assert_eq!(told(&mut c, &asked), expected, "{arguments}");
+    }
+}
+
+/// The value that comes, or the error.
+fn told(c: &mut Client, sql: &str) -> String {
+    match c.code(sql) {
+        Some(code) => format!("{code}: {}", c.error(sql)),
+        None => c.rows(sql)[0][0].clone().unwrap_or("NULL".to_owned()),
+    }
 }
