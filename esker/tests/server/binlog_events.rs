@@ -123,3 +123,68 @@ fn a_statement_has_its_maps_before_its_rows() {
     );
     assert_eq!(kinds("DELETE FROM log"), "Table_map Delete_rows!");
 }
+
+#[test]
+fn what_is_flushed_here_is_flushed_on_replicas() {
+    let dir = tempfile::tempdir().expect("folder");
+    let server = Server::start(&dir.path().join("data"), &["--log-bin=ON"]);
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.t (a INT); CREATE VIEW d.v AS SELECT * FROM d.t");
+    let mut logged = |sql: &str| {
+        let before = c.rows("SHOW BINARY LOG STATUS").concat();
+        c.run(sql);
+        c.run("UNLOCK TABLES");
+        let after = c.rows("SHOW BINARY LOG STATUS").concat();
+        if before[0] != after[0] {
+            return "a new file".to_owned();
+        }
+        let (file, from) = (
+            before[0].clone().expect("file"),
+            before[1].clone().expect("position"),
+        );
+        let events = c.rows(&format!("SHOW BINLOG EVENTS IN '{file}' FROM {from}"));
+        let texts = events
+            .into_iter()
+            .filter(|event| event[2].as_deref() == Some("Query"));
+        texts.filter_map(|event| event[5].clone()).collect()
+    };
+    // What the oracle logs, but for FLUSH HOSTS, which it no longer has.
+    for what in [
+        "ENGINE LOGS",
+        "ERROR LOGS",
+        "GENERAL LOGS",
+        "HOSTS",
+        "PRIVILEGES",
+        "OPTIMIZER_COSTS",
+        "RELAY LOGS",
+        "RELAY LOGS FOR CHANNEL ''",
+        "SLOW LOGS",
+        "STATUS",
+        "USER_RESOURCES",
+        "TABLES",
+        "TABLES d.t, d.v",
+        "STATUS, RELAY LOGS",
+        "ERROR LOGS, STATUS",
+    ] {
+        let sql = format!("FLUSH {what}");
+        assert_eq!(logged(&sql), sql);
+        for quietly in ["LOCAL", "NO_WRITE_TO_BINLOG"] {
+            assert_eq!(logged(&format!("FLUSH {quietly} {what}")), "", "{what}");
+        }
+    }
+    for what in [
+        "TABLES WITH READ LOCK",
+        "TABLES d.t WITH READ LOCK",
+        "TABLES d.t FOR EXPORT",
+    ] {
+        assert_eq!(logged(&format!("FLUSH {what}")), "", "{what}");
+    }
+    for what in [
+        "LOGS",
+        "BINARY LOGS",
+        "BINARY LOGS, PRIVILEGES",
+        "LOGS, STATUS",
+    ] {
+        assert_eq!(logged(&format!("FLUSH {what}")), "a new file", "{what}");
+    }
+}

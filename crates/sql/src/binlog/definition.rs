@@ -138,12 +138,14 @@ impl Session {
                 for_export,
                 ..
             } => !read_lock && !for_export,
-            FlushWhat::Logs(which) => *which == "ENGINE",
-            FlushWhat::Privileges
+            // Where the file of the binary log ends, nothing is left to be said in it.
+            FlushWhat::Logs(which) => !matches!(*which, "" | "BINARY"),
+            FlushWhat::Hosts
+            | FlushWhat::Privileges
+            | FlushWhat::RelayLogs(_)
             | FlushWhat::Status
             | FlushWhat::UserResources
             | FlushWhat::OptimizerCosts => true,
-            FlushWhat::Hosts | FlushWhat::RelayLogs(_) => false,
         };
         match !local && what.iter().all(is_shared) {
             true => self.logged(&self.statement_text, &[], true),
