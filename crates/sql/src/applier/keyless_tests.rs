@@ -4,10 +4,16 @@
 
 use super::tests::Server;
 
-const ROWS: u32 = 20_000;
+const ROWS: u64 = 20_000;
+/// Statements that change rows, each of which is to read the table a few times at most.
+const STATEMENTS: u64 = 7;
 
-/// Rows that come in another order than the table has them are found in a pass over it for many: one for each would
-/// take longer than an applier may stand still here.
+/// Rows of the table that were read.
+const READ: &str = "SELECT count_fetch FROM performance_schema.table_io_waits_summary_by_table \
+                    WHERE object_schema = 'a' AND object_name = 't'";
+
+/// Rows that come in another order than the table has them are found in a pass over it for many, and not in one for
+/// each.
 #[test]
 fn rows_of_a_table_without_a_key_are_found_in_any_order() {
     let source = Server::source();
@@ -36,6 +42,12 @@ fn rows_of_a_table_without_a_key_are_found_in_any_order() {
     for log_bin in ["OFF", "ON"] {
         let replica = Server::replica(&[("log_bin", log_bin)]);
         assert_eq!(replica.apply(&events).failure, None);
+        let read: u64 = replica.client(5).ok(READ)[0]
+            .trim_end_matches('|')
+            .parse()
+            .expect("rows");
+        assert!(read >= ROWS, "{read}");
+        assert!(read <= 3 * STATEMENTS * ROWS, "{read}");
         assert_eq!(replica.dump(), expected);
     }
 }

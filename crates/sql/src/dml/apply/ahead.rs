@@ -15,6 +15,7 @@ use esker_sql_catalog::exec_error::ExecError;
 use esker_types::SqlResult;
 
 use super::columns::{Columns, OwnImage};
+use super::find::note_fetched;
 use crate::dml::DmlEnv;
 
 /// Changes of one pass: what is found takes some hundred bytes each at most.
@@ -89,6 +90,7 @@ impl Ahead {
             left -= 1;
             self.found.entry(digest).or_default().push(key.to_vec());
         }
+        note_fetched(table, (table.primary(), true), nth);
         self.found.values_mut().for_each(|keys| keys.reverse());
         self.wanted.clear();
         Ok(())

@@ -13,7 +13,7 @@
 use std::ops::Bound;
 
 use esker_engine::{Direction, LockMode, View};
-use esker_sql_catalog::catalog::{IndexDef, TableDef};
+use esker_sql_catalog::catalog::{IndexDef, RowEvent, TableDef};
 use esker_sql_catalog::codec::{KeyRange, UTC};
 use esker_sql_catalog::exec_error::ExecError;
 use esker_types::{SqlResult, ValueRef};
@@ -116,6 +116,7 @@ impl Finder {
     ) -> Result<Option<Vec<u8>>, ExecError> {
         match way(table, image) {
             Way::Primary => {
+                note_fetched(table, (table.primary(), false), 1);
                 let mut key = Vec::new();
                 let values = parts_of(table.primary(), image).unwrap_or_default();
                 let codec = &table.primary().codec;
@@ -173,6 +174,14 @@ impl Finder {
     }
 }
 
+/// So many rows were read by an index, or in the order of the table where that is all of it.
+pub(super) fn note_fetched(table: &TableDef, (index, is_full): (&IndexDef, bool), rows: u64) {
+    let at = table.indexes.iter().position(|one| one.id == index.id);
+    if let Some(at) = at {
+        table.accesses(at, is_full).note(RowEvent::Fetch, rows);
+    }
+}
+
 /// Locks a row and reads it into the scratch's `old_row`; false if it is gone.
 pub(super) fn read(
     env: &mut DmlEnv<'_>,
@@ -225,6 +234,7 @@ fn by_unique(
     let mut key = Vec::new();
     let values = parts_of(index, image).unwrap_or_default();
     index.codec.encode_prefix(&values, &UTC, &mut key)?;
+    note_fetched(table, (index, false), 1);
     for _ in 0..MAX_LOOKUPS {
         let entry = env
             .txn
@@ -257,6 +267,7 @@ fn search(
 ) -> Result<Option<Candidate>, ExecError> {
     let mut from: Option<Vec<u8>> = None;
     loop {
+        let before = *passed;
         let candidate = next_candidate(
             env,
             (table, columns),
@@ -264,6 +275,7 @@ fn search(
             image,
             passed,
         );
+        note_fetched(table, (index, index.primary), *passed - before);
         let Some((clustered, entry)) = candidate? else {
             return Ok(None);
         };
