@@ -486,14 +486,15 @@ fn decimal_op(
         Ok(Some(d)) if op == BinOp::Sub && ty.unsigned && d.is_negative() => {
             Err(out_of_range(ty, text))
         }
-        Ok(Some(d)) => Ok(Value::Decimal(at_scale(d, ty.decimals))),
+        Ok(Some(d)) => Ok(Value::Decimal(within_scale(d, ty.decimals))),
         Err(DecimalOverflow) => Err(out_of_range(ty, text)),
     }
 }
 
-/// The number with the type's scale, or as it is when there is no room for more zeros.
-fn at_scale(d: Decimal, scale: u8) -> Decimal {
-    if d.scale() == scale {
+/// The number without the digits that the type's scale has no room for. Zeros that it may have are not the value's: a
+/// column of texts stores it without, as in MySQL.
+fn within_scale(d: Decimal, scale: u8) -> Decimal {
+    if d.scale() <= scale {
         d
     } else {
         d.round(scale).unwrap_or(d)
@@ -605,7 +606,7 @@ pub fn eval_unary(
             Ok(Value::Str(s.iter().map(|b| !b).collect()))
         }
         (UnOp::BitNot, a, _) => Ok(Value::UInt(!to_u64(ctx, a)?)),
-        (UnOp::Neg, a, TypeKind::Decimal) => Ok(Value::Decimal(at_scale(
+        (UnOp::Neg, a, TypeKind::Decimal) => Ok(Value::Decimal(within_scale(
             to_decimal(ctx, a)?.negate(),
             ty.decimals,
         ))),

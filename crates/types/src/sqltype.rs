@@ -10,7 +10,6 @@
 use std::sync::Arc;
 
 use crate::collation::Collation;
-use crate::decimal::{MAX_PRECISION, MAX_SCALE};
 use crate::geometry::GeometryType;
 
 /// `decimals` of a floating type without declared scale (what MySQL sends on the wire).
@@ -88,12 +87,25 @@ pub struct SqlType {
     pub collation: Collation,
     /// May be NULL.
     pub nullable: bool,
+    /// Texts show a DECIMAL with the decimals that the value has, and not with those of the type: user variables, and
+    /// what passes a value on as it is. Columns never have it.
+    pub own_scale: bool,
 }
 
 impl SqlType {
-    /// Is it the type of a user variable that is a decimal? As a text it has the digits of its value.
-    pub fn is_widest_decimal(&self) -> bool {
-        self.kind == TypeKind::Decimal && self.length == MAX_PRECISION && self.decimals == MAX_SCALE
+    /// The type of an expression that passes on the value of another one, with the decimals that it has.
+    #[must_use]
+    pub fn passing_on(self) -> Self {
+        Self {
+            own_scale: self.kind == TypeKind::Decimal,
+            ..self
+        }
+    }
+
+    /// How many decimals a text of this value has, if not its own.
+    pub(crate) fn shown_scale(&self, scale: u8) -> Option<u8> {
+        let is_shown = self.kind == TypeKind::Decimal && !self.own_scale && scale != self.decimals;
+        is_shown.then_some(self.decimals)
     }
 
     /// A type of `kind` with MySQL's default parameters, nullable, binary collation.
@@ -134,6 +146,7 @@ impl SqlType {
             decimals,
             collation,
             nullable: true,
+            own_scale: false,
         }
     }
 

@@ -263,6 +263,7 @@ impl<'a> Reader<'a> {
             decimals,
             collation,
             nullable,
+            own_scale: false,
         })
     }
 }

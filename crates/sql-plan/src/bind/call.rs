@@ -408,7 +408,7 @@ fn nullif(env: &BindEnv<'_>, mut left: Expr, mut right: Expr) -> SqlResult<Expr>
         left.ty.collation = compared;
     }
     let signature = merged(env, &[&left], "nullif")?;
-    let ty = signature.ret.with_nullable(true);
+    let ty = signature.ret.with_nullable(true).passing_on();
     let cmp = Box::new(Cmp {
         op: CmpOp::Eq,
         kind,
@@ -463,7 +463,7 @@ fn case(
     let values: Vec<&Expr> = whens.iter().map(|(_, t)| t).chain(&otherwise).collect();
     let signature = merged(env, &values, operation)?;
     let nullable = otherwise.is_none() || values.iter().any(|v| v.ty.nullable);
-    let ty = signature.ret.with_nullable(nullable);
+    let ty = signature.ret.with_nullable(nullable).passing_on();
     let kind = ExprKind::Case(Box::new(Case { whens, otherwise }));
     Ok(Expr {
         kind,

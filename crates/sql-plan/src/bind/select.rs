@@ -159,8 +159,19 @@ pub(super) fn bind_select(
     };
     let keys = explicit.then_some(keys);
     place_groups(env, &scope, (keys, select.rollup), &mut block, &mut outputs)?;
+    show_scales(&mut outputs, select.distinct || explicit);
     let bound = into_query(env, scope, around, block, outputs)?;
     Ok(ordered_behind(bound, &ordered_by))
+}
+
+/// Rows that are told apart or grouped lie in a table meanwhile, as columns do: there decimals have the scale of their
+/// type.
+fn show_scales(outputs: &mut [Output], all_lie: bool) {
+    let lies = |output: &&mut Output| all_lie || matches!(output.expr.kind, ExprKind::Column(_));
+    for output in outputs.iter_mut().filter(lies) {
+        output.expr.ty.own_scale = false;
+        output.meta.ty.own_scale = false;
+    }
 }
 
 /// Moves what is computed of groups and in windows behind them; of the keys of GROUP BY, if there are any.

@@ -37,7 +37,7 @@ pub(super) fn user_var(env: &BindEnv<'_>, scope: &Scope<'_>, name: &str) -> Expr
     if ty.is_integer() {
         ty = SqlType::bigint(ty.unsigned);
     } else if ty.kind == TypeKind::Decimal {
-        ty = SqlType::decimal(MAX_PRECISION, MAX_SCALE);
+        ty = SqlType::decimal(MAX_PRECISION, MAX_SCALE).passing_on();
     } else if is_floating(&ty) {
         ty = SqlType::double(NOT_FIXED_DECIMALS);
     } else if ty.is_string() {
@@ -79,7 +79,8 @@ pub(super) fn assign(
         false => SqlType {
             zerofill: false,
             ..value.ty.clone()
-        },
+        }
+        .passing_on(),
     };
     Ok(Expr {
         kind: ExprKind::Assign(var.into(), Box::new(value)),

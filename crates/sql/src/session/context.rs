@@ -18,6 +18,7 @@ use esker_sql_syntax::digest::digest_text;
 use esker_sql_syntax::{self as parse, ParseOptions};
 use esker_types::collation::Collation;
 use esker_types::ctx::{RegexpLimits, SourceChange, SourceWait};
+use esker_types::decimal::MAX_SCALE;
 use esker_types::func::SeededRand;
 use esker_types::{
     SessionInfo, SqlError, SqlMode, SqlResult, SqlType, TypeKind, Value, cast, errors,
@@ -522,9 +523,21 @@ impl SessionInfo for SessionContext {
     }
 }
 
-/// What a user variable keeps: numbers and texts. Dates, times and JSON become texts, and so do the labels of ENUM
-/// and SET; bits and years are integers.
+/// What a user variable keeps: numbers and texts. Decimals have the digits of their value. Dates, times and JSON become
+/// texts, and so do the labels of ENUM and SET; bits and years are integers.
 fn as_variable(value: Value, ty: SqlType) -> (Value, SqlType) {
+    if let Value::Decimal(number) = value {
+        let number = match number.scale() > MAX_SCALE {
+            true => number.round(MAX_SCALE).unwrap_or(number),
+            false => number,
+        };
+        let ty = SqlType {
+            decimals: number.scale(),
+            own_scale: false,
+            ..ty
+        };
+        return (Value::Decimal(number), ty);
+    }
     let number = match &value {
         Value::Bit(bits, _) => Some(*bits),
         Value::Int(year) if ty.kind == TypeKind::Year => Some(year.unsigned_abs()),

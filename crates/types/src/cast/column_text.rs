@@ -50,6 +50,7 @@ fn text_of(v: Value, from: &SqlType, to: &SqlType) -> Vec<u8> {
             write_text(v.as_ref(), &SqlType::double(NOT_FIXED_DECIMALS), &mut text);
             text
         }
+        Value::Decimal(d) if !from.zerofill => d.to_string().into_bytes(),
         // The column alone says how long a double may be.
         Value::Double(_) if from.kind == TypeKind::Double => {
             let mut text = Vec::new();

@@ -248,11 +248,9 @@ pub fn write_text(v: ValueRef<'_>, ty: &SqlType, out: &mut Vec<u8>) {
         ValueRef::UInt(v) => write_u64(v, out),
         ValueRef::Double(v) => write_double(v, ty, out),
         ValueRef::Decimal(d) => {
-            if ty.kind == TypeKind::Decimal && d.scale() != ty.decimals {
-                d.round(ty.decimals).unwrap_or(d).write(out);
-            } else {
-                d.write(out);
-            }
+            let shown = ty.shown_scale(d.scale());
+            let shown = shown.and_then(|scale| d.round(scale).ok());
+            shown.unwrap_or(d).write(out);
         }
         ValueRef::Str(s) | ValueRef::Label(_, s) => out.extend_from_slice(s),
         ValueRef::Json(doc) => json::print(json::JsonRef::new(doc), out),
@@ -297,11 +295,7 @@ pub fn to_str<'a>(v: impl Into<ValueRef<'a>>, ty: &SqlType) -> Cow<'a, [u8]> {
         ValueRef::Str(s) | ValueRef::Label(_, s) => Cow::Borrowed(s),
         v => {
             let mut out = Vec::with_capacity(24);
-            match v {
-                // What becomes a text of a decimal in a variable has its own digits.
-                ValueRef::Decimal(d) if ty.is_widest_decimal() => d.write(&mut out),
-                v => write_text(v, ty, &mut out),
-            }
+            write_text(v, ty, &mut out);
             if let ValueRef::Double(v) = v {
                 shorten(v, ty, &mut out);
             }

@@ -41,6 +41,7 @@ pub fn merge_types(args: &[ArgType], ctx: &RetCtx, operation: &str) -> SqlResult
     merged.unsigned &= merged.kind != TypeKind::Decimal;
     merged.zerofill &= args.len() == 1;
     merged.nullable = nullable;
+    merged.own_scale = false;
     let mut sig = Signature::plain(merged);
     if sig.ret.is_string() {
         // Byte strings that insist less are characters, if they are any: that is seen when one is chosen.
@@ -260,7 +261,10 @@ pub fn convert(ctx: &EvalCtx, v: &Value, from: &SqlType, to: &SqlType) -> SqlRes
                 Value::Decimal(d) => *d,
                 _ => cast::to_decimal(ctx, v)?,
             };
-            Value::Decimal(d.round(to.decimals).unwrap_or(d))
+            Value::Decimal(match to.own_scale {
+                true => d,
+                false => d.round(to.decimals).unwrap_or(d),
+            })
         }
         TypeKind::Float | TypeKind::Double => match v {
             Value::Double(_) => v.clone(),

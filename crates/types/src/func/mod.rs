@@ -254,7 +254,9 @@ impl FuncDef {
         if self.flags.has(FuncFlags::COMPUTES) {
             refuse_geometries(args.iter().map(|a| &a.ty), told_name(self.name))?;
         }
-        (self.ret)(args, ctx)
+        let mut signature = (self.ret)(args, ctx)?;
+        signature.ret.own_scale = false;
+        Ok(signature)
     }
 
     /// Computes a call, with the NULL rule.

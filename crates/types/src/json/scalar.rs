@@ -39,12 +39,12 @@ pub fn from_value(v: ValueRef<'_>, ty: &SqlType) -> Json {
     }
 }
 
-/// A decimal with the decimals that its type shows.
+/// A decimal with no more decimals than its type has: zeros that its text would have are not the value's.
 fn shown_scale(d: crate::Decimal, ty: &SqlType) -> crate::Decimal {
-    if ty.kind == TypeKind::Decimal && !ty.is_widest_decimal() && d.scale() != ty.decimals {
-        return d.round(ty.decimals).unwrap_or(d);
+    match ty.kind == TypeKind::Decimal && d.scale() > ty.decimals {
+        true => d.round(ty.decimals).unwrap_or(d),
+        false => d,
     }
-    d
 }
 
 fn opaque_type(ty: &SqlType) -> u8 {

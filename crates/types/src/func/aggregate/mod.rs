@@ -142,7 +142,9 @@ impl AggDef {
         if let Some(told) = told_of_geometries(self.name) {
             refuse_geometries(args.iter().map(|a| &a.ty), told)?;
         }
-        (self.ret)(args, ctx)
+        let mut signature = (self.ret)(args, ctx)?;
+        signature.ret.own_scale = false;
+        Ok(signature)
     }
 
     /// May its states keep more than a few numbers?
