@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replicas of real servers: after random histories, and through kill -9, they have exactly what their source has.
 
-    python3 tests/replication equal [--seeds 1-10] [--source esker|mysql|mariadb] [--replica esker|mysql] ...
+    python3 tests/replication equal [--seeds 1-10] [--source esker|mysql|mariadb] [--replica esker|mysql] [--history tpcc] ...
     python3 tests/replication kill [--rounds 200] [--seed 1] [--source …] [--replica …|mariadb] ...
     python3 tests/replication dump [--rounds 20] [--seed 1] [--replica …] ...
     python3 tests/replication load [--replicas esker,mysql,mariadb] [--seconds 60] [--every 4] [--disk-mib 2000] ...
@@ -9,7 +9,8 @@
 
 `equal` plays a history (history.py) on the source, of several sessions at once, while one replica follows; afterwards a
 replica of each mode and number of workers applies all of it from the beginning. All of them must equal the source:
-rows, definitions, accounts, CHECKSUM TABLE and executed GTIDs. Where MySQL's programs are, what mysqlbinlog prints of
+rows, definitions, accounts, CHECKSUM TABLE and executed GTIDs. With `--history tpcc` the history is TPC-C, whose
+conditions hold on all of them. Where MySQL's programs are, what mysqlbinlog prints of
 Esker (replays.py) makes the same in an empty server of the replicas' make. `kill` (kills.py) kills source and replica in turn under
 load, and checks after every round that each transaction is there exactly once. `dump` (dumps.py) loads dumps that were
 taken under load into empty servers, which go on from there. `load` (loads.py) runs sysbench and TPC-C on a source with
@@ -48,6 +49,8 @@ def arguments():
         if verb == "equal":
             p.add_argument("--seeds", default="1-10")
             p.add_argument("--transactions", type=int, default=150, help="of each session")
+            p.add_argument("--history", default="random", choices=["random", loads.TPCC])
+            p.add_argument("--seconds", type=int, default=10, help="of TPC-C")
         else:
             p.add_argument("--seed", type=int, default=1)
         if verb in ROUNDS:
@@ -79,26 +82,63 @@ def combinations(args):
     return list(itertools.product(modes, map(int, args.workers.split(","))))
 
 
+class Random:
+    """A history of random statements (history.py)."""
+
+    def __init__(self, args):
+        self.args = args
+
+    def prepare(self, source):
+        history.prepare(source)
+
+    def play(self, source, seed):
+        return history.play(source, seed, self.args.sessions, self.args.transactions)
+
+    def check(self, source, replica):
+        rows.check_equal(source, replica)
+
+
+class Tpcc(Random):
+    """TPC-C's transactions, of as many terminals as there are sessions."""
+
+    def prepare(self, source):
+        super().prepare(source)
+        source.sql("CREATE DATABASE tpcc")
+        self.load = loads.Tpcc(source, self.args.sessions, self.args.seconds)
+        self.load.prepare()
+
+    def play(self, source, seed):
+        counts = history.Counts()
+        counts.of[loads.TPCC] = [self.load.play(), 0]
+        return counts
+
+    def check(self, source, replica):
+        super().check(source, replica)
+        loads.check_equal(source, replica, [loads.DATABASES[loads.TPCC]])
+        self.load.check(replica)
+
+
 def equal(args, folder, seed):
     """One seed; raises if a replica differs."""
     source = MAKES[args.source](args, folder, f"source-{seed}", 1, args.source_options.split())
     servers = [source]
     with kept_if_failed(servers, folder, lambda: f"seed {seed}, {servers[-1].options}: "):
         source.add_account()
-        history.prepare(source)
+        played = (Tpcc if args.history == loads.TPCC else Random)(args)
+        played.prepare(source)
         combos = combinations(args)
         # One of them follows while the history is made.
         live = combos[seed % len(combos)]
         servers.append(start(args, folder, source, seed, live))
-        counts = history.play(source, seed, args.sessions, args.transactions)
+        counts = played.play(source, seed)
         source.sql(f"INSERT INTO e.counters VALUES ({history.COUNTERS + seed}, 0)")
-        finish(args, source, servers[-1], seed, live)
-        servers.pop().remove()
-        for combo in combos:
-            servers.append(start(args, folder, source, seed, combo))
-            finish(args, source, servers[-1], seed, combo)
+        for combo in [live, *combos]:
+            if len(servers) == 1:
+                servers.append(start(args, folder, source, seed, combo))
+            servers[-1].await_marker("e.counters", history.COUNTERS + seed)
+            played.check(source, servers[-1])
             servers.pop().remove()
-        if args.mysql and args.source == ESKER:
+        if args.mysql and args.source == ESKER and args.history == "random":
             replays.replay(args, folder, source, args.replica, seed)
     for server in servers:
         server.remove()
@@ -111,11 +151,6 @@ def start(args, folder, source, seed, combo):
     replica = MAKES[args.replica](args, folder, f"replica-{seed}", number, options_of(args, *combo, order))
     replica.follow(source, by_gtid=seed % 4 != 0)
     return replica
-
-
-def finish(args, source, replica, seed, combo):
-    replica.await_marker("e.counters", history.COUNTERS + seed)
-    rows.check_equal(source, replica)
 
 
 def run_equal(args, folder):

@@ -22,11 +22,40 @@ THREADS, WAREHOUSES = 4, 1
 MIB = 1 << 20
 
 
-def commands(load, source, program, seconds):
+class Tpcc:
+    """TPC-C on a source, for some seconds."""
+
+    def __init__(self, source, terminals, seconds):
+        self.program, self.source, self.seconds = machine.tpcc_client(), source, seconds
+        self.preparation = self.command(source, "load", WAREHOUSES)
+        self.load = self.command(source, "run", WAREHOUSES, terminals, seconds)
+
+    def command(self, server, *words):
+        return [self.program, str(server.port), *map(str, words)]
+
+    def run(self, command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE + self.seconds)
+        if done.returncode:
+            raise Failed(f"{TPCC}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        return done.stdout
+
+    def prepare(self):
+        self.run(self.preparation)
+
+    def play(self):
+        """How many transactions were done."""
+        return int(self.run(self.load).split()[0])
+
+    def check(self, server):
+        """The standard's conditions, on a server that has the tables."""
+        self.run(self.command(server, "check"))
+
+
+def commands(load, source, seconds):
     """What prepares a load, and what runs it for some seconds."""
     if load == TPCC:
-        base = [program, str(source.port)]
-        return [*base, "load", str(WAREHOUSES)], [*base, "run", str(WAREHOUSES), str(THREADS), str(seconds)]
+        tpcc = Tpcc(source, THREADS, seconds)
+        return tpcc.preparation, tpcc.load
     base = ["sysbench", "oltp_read_write", "--db-driver=mysql", "--mysql-host=127.0.0.1", f"--mysql-port={source.port}",
             "--mysql-user=root", "--mysql-ssl=off", "--tables=4", "--table-size=2000", f"--threads={THREADS}",
             "--db-ps-mode=disable", "--mysql-ignore-errors=1213,1205,1020,1021"]
@@ -117,7 +146,6 @@ def disturb(args, source, replicas, disk, rng):
 def run(args, folder, options_of):
     del options_of  # of the modes of a replica of Esker, its default
     loads = args.loads.split(",")
-    program = machine.tpcc_client() if TPCC in loads else None
     options = ["--collation-server=utf8mb4_general_ci", *args.source_options.split()]
     disk = Disk(os.path.join(folder, "disk"), args.disk_mib) if args.disk_mib else None
     source = MAKES[ESKER](args, disk.place if disk else folder, "source", 1, options)
@@ -129,10 +157,10 @@ def run(args, folder, options_of):
             own = [] if make == MARIADB else ["--collation-server=utf8mb4_general_ci"]
             servers.append(MAKES[make](args, folder, f"replica-{make}", 2 + number, own))
             servers[-1].follow(source, by_gtid=make in (ESKER, MYSQL))
-        counts = play(args, source, servers[1:], loads, program, disk)
+        counts = play(args, source, servers[1:], loads, disk)
         print(f"{args.loads} for {args.seconds} s: killed or filled {counts}", flush=True)
-        if program:
-            subprocess.run([program, str(source.port), "check"], check=True, timeout=PATIENCE)
+        if TPCC in loads:
+            Tpcc(source, THREADS, args.seconds).check(source)
             print("TPC-C's conditions hold", flush=True)
     for server in servers:
         server.remove()
@@ -140,10 +168,10 @@ def run(args, folder, options_of):
         disk.remove()
 
 
-def play(args, source, replicas, loads, program, disk):
+def play(args, source, replicas, loads, disk):
     threads = []
     for load in loads:
-        prepare, command = commands(load, source, program, args.seconds)
+        prepare, command = commands(load, source, args.seconds)
         source.sql(f"CREATE DATABASE IF NOT EXISTS {DATABASES[load]}")
         done = subprocess.run(prepare, capture_output=True, text=True)
         if done.returncode:
