@@ -192,6 +192,11 @@ impl Published {
         self.shown.lock().view.clone()
     }
 
+    /// What was executed, of the view as it is.
+    pub fn executed(&self) -> Arc<GtidSet> {
+        self.shown.lock().view.executed.clone()
+    }
+
     /// Where everything ends that a snapshot at `lsn` sees, with the view that it was found in. `None`: that is too
     /// long ago.
     pub fn place(&self, lsn: u64) -> Option<(Place, View)> {

@@ -8,7 +8,7 @@
 //! - Transactions that are to stay without GTID are counted while they go on: whoever turns GTIDs on looks after the
 //!   mode is set, and a session looks at the mode after it has counted itself, so one of them sees the other.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,24 +17,18 @@ use esker_binlog::gtid::{Gtid, GtidSet};
 use esker_types::{SqlError, SqlResult};
 use parking_lot::{Condvar, Mutex};
 
-/// Entries of committed transactions are looked through for what the files have by now when there are so many, and
-/// then when there are twice as many as were left: each of them costs the same, however far behind the files are.
+/// What the files have by now is looked up when so many transactions were committed.
 const SWEEP_AT: usize = 1024;
 
-/// Whose a GTID is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    /// This connection's.
-    Session(u64),
-    /// Its transaction is committed, and not in the files yet, as far as is known.
-    Committed,
-}
-
+#[derive(Default)]
 struct Entries {
-    owners: BTreeMap<Gtid, Owner>,
-    committed: usize,
-    /// So many committed ones are looked through.
-    sweep_at: usize,
+    /// Sessions (connection ids) by what they own.
+    owners: HashMap<Gtid, u64>,
+    /// Committed, and not in the files yet, as far as is known. A set, for it is mostly one interval: a session asks
+    /// for every transaction that is applied, however far behind the files are.
+    committed: GtidSet,
+    /// How many were committed since it was last compared with the files.
+    unswept: usize,
     /// What is executed, where there is no binary log to say so.
     unlogged: GtidSet,
     /// How many of them sessions have added since they were kept as one.
@@ -43,32 +37,16 @@ struct Entries {
     reserved: GtidSet,
 }
 
-impl Default for Entries {
-    fn default() -> Self {
-        Self {
-            owners: BTreeMap::new(),
-            committed: 0,
-            sweep_at: SWEEP_AT,
-            unlogged: GtidSet::default(),
-            loose: 0,
-            reserved: GtidSet::default(),
-        }
-    }
-}
-
 impl Entries {
     /// Is it a session's, or about to be executed?
     fn is_busy(&self, gtid: &Gtid) -> bool {
-        matches!(self.owners.get(gtid), Some(Owner::Session(_))) || self.reserved.contains(gtid)
+        self.owners.contains_key(gtid) || self.reserved.contains(gtid)
     }
 
-    /// Forgets what the files have, and says when to look again.
+    /// Forgets what the files have.
     fn sweep(&mut self, executed: &GtidSet) {
-        self.owners
-            .retain(|gtid, owner| matches!(owner, Owner::Session(_)) || !executed.contains(gtid));
-        let left = self.owners.values();
-        self.committed = left.filter(|o| **o == Owner::Committed).count();
-        self.sweep_at = SWEEP_AT.max(self.committed * 2);
+        self.committed.subtract(executed);
+        self.unswept = 0;
     }
 }
 
@@ -124,29 +102,28 @@ pub(super) enum NotAdded {
 }
 
 impl OwnedGtids {
-    /// Takes a GTID for a session. `executed`: what the files have.
-    pub(crate) fn take(&self, gtid: &Gtid, session: u64, executed: &GtidSet) -> Taken {
-        if executed.contains(gtid) {
-            return Taken::Executed;
-        }
+    /// Takes a GTID for a session. `executed`: what the files have now; asked under the lock, for what another session
+    /// has forgotten since would be in no older view.
+    pub(crate) fn take(
+        &self,
+        gtid: &Gtid,
+        session: u64,
+        executed: impl FnOnce() -> Arc<GtidSet>,
+    ) -> Taken {
         let mut entries = self.entries.lock();
-        if entries.unlogged.contains(gtid) {
+        let executed = executed();
+        let in_files = executed.contains(gtid);
+        if in_files || entries.unlogged.contains(gtid) || entries.committed.contains(gtid) {
             return Taken::Executed;
         }
-        if entries.committed >= entries.sweep_at {
-            entries.sweep(executed);
+        if entries.unswept >= SWEEP_AT {
+            entries.sweep(&executed);
         }
         if entries.is_busy(gtid) {
             return Taken::Busy;
         }
-        match entries.owners.get(gtid) {
-            Some(_) => Taken::Executed,
-            None => {
-                let before = entries.owners.insert(gtid.clone(), Owner::Session(session));
-                debug_assert!(before.is_none(), "a GTID is one session's");
-                Taken::Owned
-            }
-        }
+        entries.owners.insert(gtid.clone(), session);
+        Taken::Owned
     }
 
     /// Would a session have to wait for it?
@@ -203,7 +180,8 @@ impl OwnedGtids {
         if entries.unlogged.intersects(gtids) {
             return Err(NotAdded::Executed);
         }
-        if entries.owners.keys().any(|gtid| gtids.contains(gtid)) {
+        let is_owned = entries.owners.keys().any(|gtid| gtids.contains(gtid));
+        if is_owned || entries.committed.intersects(gtids) {
             return Err(NotAdded::Owned);
         }
         debug_assert!(entries.reserved.is_empty(), "one at a time");
@@ -256,9 +234,10 @@ impl OwnedGtids {
     /// The session's transaction is committed, and the files will have it.
     pub(crate) fn committed(&self, gtid: &Gtid) {
         let mut entries = self.entries.lock();
-        let before = entries.owners.insert(gtid.clone(), Owner::Committed);
-        debug_assert!(matches!(before, Some(Owner::Session(_))));
-        entries.committed += 1;
+        let owner = entries.owners.remove(gtid);
+        debug_assert!(owner.is_some(), "who commits a GTID owns it");
+        entries.committed.add(gtid);
+        entries.unswept += 1;
         drop(entries);
         self.changed.notify_all();
     }
@@ -266,11 +245,8 @@ impl OwnedGtids {
     /// RESET BINARY LOGS AND GTIDS: what was committed is forgotten.
     pub(crate) fn forget_committed(&self) {
         let mut entries = self.entries.lock();
-        entries
-            .owners
-            .retain(|_, owner| matches!(owner, Owner::Session(_)));
-        entries.committed = 0;
-        entries.sweep_at = SWEEP_AT;
+        entries.committed = GtidSet::default();
+        entries.unswept = 0;
     }
 
     /// A transaction begins that is to have no GTID.
@@ -305,30 +281,26 @@ impl OwnedGtids {
 
     /// Has a session one?
     pub(crate) fn is_any_taken(&self) -> bool {
-        let owners = &self.entries.lock().owners;
-        let mut owners = owners.values();
-        owners.any(|owner| matches!(owner, Owner::Session(_)))
+        !self.entries.lock().owners.is_empty()
     }
 
     /// `@@GLOBAL.gtid_owned`.
     pub(crate) fn shown(&self) -> String {
         let entries = self.entries.lock();
-        let owned = entries
-            .owners
-            .iter()
-            .filter_map(|(gtid, owner)| match owner {
-                Owner::Session(id) => Some(format!("{gtid}#{id}")),
-                Owner::Committed => None,
-            });
+        let mut owned: Vec<_> = entries.owners.iter().collect();
+        owned.sort();
+        let owned = owned.iter().map(|(gtid, id)| format!("{gtid}#{id}"));
         owned.collect::<Vec<_>>().join(",\n")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+
+    fn take(owned: &OwnedGtids, gtid: &Gtid, session: u64, executed: &GtidSet) -> Taken {
+        owned.take(gtid, session, || Arc::new(executed.clone()))
+    }
 
     #[test]
     fn a_gtid_is_one_sessions_until_it_is_executed_or_given_back() {
@@ -337,17 +309,17 @@ mod tests {
             .parse()
             .expect("GTID");
         let mut executed = GtidSet::default();
-        assert_eq!(owned.take(&gtid, 1, &executed), Taken::Owned);
-        assert_eq!(owned.take(&gtid, 2, &executed), Taken::Busy);
+        assert_eq!(take(&owned, &gtid, 1, &executed), Taken::Owned);
+        assert_eq!(take(&owned, &gtid, 2, &executed), Taken::Busy);
         assert!(owned.shown().ends_with(":7#1"));
         owned.give_back(&gtid);
-        assert_eq!(owned.take(&gtid, 2, &executed), Taken::Owned);
+        assert_eq!(take(&owned, &gtid, 2, &executed), Taken::Owned);
         owned.committed(&gtid);
         // The files do not have it yet.
-        assert_eq!(owned.take(&gtid, 1, &executed), Taken::Executed);
+        assert_eq!(take(&owned, &gtid, 1, &executed), Taken::Executed);
         assert_eq!(owned.shown(), "");
         executed.add(&gtid);
-        assert_eq!(owned.take(&gtid, 1, &executed), Taken::Executed);
+        assert_eq!(take(&owned, &gtid, 1, &executed), Taken::Executed);
     }
 
     #[test]
@@ -357,9 +329,9 @@ mod tests {
             .parse()
             .expect("GTID");
         let nothing = GtidSet::default();
-        assert_eq!(owned.take(&gtid, 1, &nothing), Taken::Owned);
+        assert_eq!(take(&owned, &gtid, 1, &nothing), Taken::Owned);
         assert!(!owned.executed_unlogged(&gtid));
-        assert_eq!(owned.take(&gtid, 2, &nothing), Taken::Executed);
+        assert_eq!(take(&owned, &gtid, 2, &nothing), Taken::Executed);
         assert!(owned.wait_unlogged(&owned.unlogged(), Duration::ZERO));
         let next: Gtid = "11111111-1111-1111-1111-111111111111:8"
             .parse()
@@ -367,13 +339,13 @@ mod tests {
         let kept = owned.forget_unlogged(|forgotten| {
             assert!(forgotten.contains(&gtid));
             // A session that had its own commits meanwhile.
-            assert_eq!(owned.take(&next, 1, &nothing), Taken::Owned);
+            assert_eq!(take(&owned, &next, 1, &nothing), Taken::Owned);
             assert!(!owned.executed_unlogged(&next));
             Ok(GtidSet::default())
         });
         kept.expect("kept");
-        assert_eq!(owned.take(&gtid, 2, &nothing), Taken::Owned);
-        assert_eq!(owned.take(&next, 2, &nothing), Taken::Executed);
+        assert_eq!(take(&owned, &gtid, 2, &nothing), Taken::Owned);
+        assert_eq!(take(&owned, &next, 2, &nothing), Taken::Executed);
         let failed = owned.forget_unlogged(|_| Err(SqlError::new(1021, "HY000", "full")));
         assert!(failed.is_err() && owned.unlogged().contains(&next));
     }
@@ -390,11 +362,11 @@ mod tests {
             text.parse().expect("set")
         };
         let nothing = GtidSet::default();
-        assert_eq!(owned.take(&nth(9), 1, &nothing), Taken::Owned);
+        assert_eq!(take(&owned, &nth(9), 1, &nothing), Taken::Owned);
         let taken = owned.add_unlogged(&set("7-9"), || unreachable!("it is taken"));
         assert_eq!(taken, Err(NotAdded::Owned));
         let during = || {
-            assert_eq!(owned.take(&nth(3), 1, &nothing), Taken::Busy);
+            assert_eq!(take(&owned, &nth(3), 1, &nothing), Taken::Busy);
             assert!(owned.is_busy(&nth(3)) && owned.unlogged().is_empty());
         };
         let failed = SqlError::new(1021, "HY000", "full");
@@ -409,7 +381,7 @@ mod tests {
             Ok(())
         });
         assert_eq!(added, Ok(()));
-        assert_eq!(owned.take(&nth(3), 1, &nothing), Taken::Executed);
+        assert_eq!(take(&owned, &nth(3), 1, &nothing), Taken::Executed);
         let again = owned.add_unlogged(&set("3-4"), || unreachable!("it is executed"));
         assert_eq!(again, Err(NotAdded::Executed));
     }
@@ -423,28 +395,13 @@ mod tests {
             text.parse().expect("GTID")
         };
         for n in 1..=SWEEP_AT as u64 {
-            assert_eq!(owned.take(&nth(n), 1, &GtidSet::default()), Taken::Owned);
+            assert_eq!(take(&owned, &nth(n), 1, &GtidSet::default()), Taken::Owned);
             owned.committed(&nth(n));
             executed.add(&nth(n));
         }
-        assert_eq!(owned.take(&nth(0xffff), 1, &executed), Taken::Owned);
-        assert_eq!(owned.entries.lock().owners.len(), 1);
-    }
-
-    #[test]
-    fn files_that_are_behind_are_not_asked_for_everything_each_time() {
-        let owned = OwnedGtids::default();
-        let nth = |n| -> Gtid {
-            let text = format!("11111111-1111-1111-1111-111111111111:{n}");
-            text.parse().expect("GTID")
-        };
-        let nothing = GtidSet::default();
-        let mut sweeps = BTreeSet::new();
-        for n in 1..=8 * SWEEP_AT as u64 {
-            assert_eq!(owned.take(&nth(n), 1, &nothing), Taken::Owned);
-            owned.committed(&nth(n));
-            sweeps.insert(owned.entries.lock().sweep_at);
-        }
-        assert_eq!(sweeps.len(), 4, "each looks through twice as many");
+        assert_eq!(owned.entries.lock().committed, executed);
+        assert_eq!(take(&owned, &nth(0xffff), 1, &executed), Taken::Owned);
+        assert!(owned.entries.lock().committed.is_empty());
+        assert_eq!(take(&owned, &nth(1), 1, &executed), Taken::Executed);
     }
 }

@@ -296,6 +296,12 @@ impl Binlog {
         self.published.as_ref().map(|p| p.view())
     }
 
+    /// What the files have executed; nothing without a binary log.
+    pub(crate) fn executed(&self) -> Arc<GtidSet> {
+        let published = self.published.as_ref();
+        published.map(|p| p.executed()).unwrap_or_default()
+    }
+
     /// What the files show once they have everything up to `seq`, which is durable. Less, if the writer waits for
     /// space or does not get there in time.
     pub(super) fn view_at(&self, seq: Seq) -> Option<View> {

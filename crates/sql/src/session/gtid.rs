@@ -516,8 +516,7 @@ impl SessionContext {
     fn take_gtid(&self, gtid: &Gtid) -> SqlResult<bool> {
         let binlog = &self.instance.binlog;
         loop {
-            let executed = binlog.view().map(|view| view.executed).unwrap_or_default();
-            match binlog.owned.take(gtid, self.process.id, &executed) {
+            match (binlog.owned).take(gtid, self.process.id, || binlog.executed()) {
                 Taken::Owned => return Ok(true),
                 Taken::Executed => return Ok(false),
                 Taken::Busy => binlog.owned.wait(gtid, WAIT_STEP),
