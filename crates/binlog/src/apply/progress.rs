@@ -21,12 +21,12 @@ pub struct Done {
     pub original_micros: u64,
 }
 
-impl From<&Group> for Done {
-    fn from(group: &Group) -> Self {
+impl From<Group> for Done {
+    fn from(group: Group) -> Self {
         Self {
             ordinal: group.ordinal,
-            id: group.id.clone(),
-            end: group.end.clone(),
+            id: group.id,
+            end: group.end,
             original_micros: group.original_micros,
         }
     }

@@ -80,13 +80,16 @@ impl Source {
 
 impl fmt::Display for Sid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, byte) in self.0.iter().enumerate() {
-            if matches!(at, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'-'; 36];
+        let mut at = 0;
+        for (nth, byte) in self.0.iter().enumerate() {
+            at += usize::from(matches!(nth, 4 | 6 | 8 | 10));
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
+            at += 2;
         }
-        Ok(())
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -54,7 +54,7 @@ use std::time::Duration;
 
 pub use esker_binlog::apply::filter::Filters;
 pub use esker_binlog::apply::state::ChannelState;
-pub use esker_binlog::apply::{EventSource, Incoming, MariaGtidSet, Place, RelayPlace};
+pub use esker_binlog::apply::{EventSource, Id, Incoming, MariaGtidSet, Place, RelayPlace};
 use esker_binlog::attachment::Numbering;
 use esker_binlog::gtid::{GtidSet, Sid, Source};
 use esker_types::{SqlResult, errors};
@@ -152,8 +152,8 @@ pub struct Failure {
 /// nobody says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Handled {
-    /// What it is called; empty: there is none.
-    pub name: String,
+    /// What it is called, for [`name_of`]; `None`: there is none.
+    pub id: Option<Id>,
     /// When it was committed first.
     pub original_micros: u64,
     /// When its source committed it.
@@ -171,7 +171,7 @@ pub struct Handled {
 /// What a worker does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerStatus {
-    /// The last transaction that it has begun, until it is committed; without a name: it waits.
+    /// The last transaction that it has begun, until it is committed; without one it waits.
     pub applying: Handled,
     /// The last one that it has applied.
     pub last_applied: Handled,

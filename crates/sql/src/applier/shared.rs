@@ -138,7 +138,7 @@ impl Shared {
     /// A thread begins to work on a group.
     fn handled(&self, group: &Group) -> Handled {
         Handled {
-            name: name_of(&group.id),
+            id: Some(group.id.clone()),
             original_micros: group.original_micros,
             commit_micros: group.commit_micros,
             begun_micros: self.now(),
@@ -172,7 +172,7 @@ impl Shared {
             mut handled,
         } = job;
         let (worker, ordinal) = (hand.worker, group.ordinal);
-        let done = Done::from(&*group);
+        let done = Done::from(*group);
         handled.ended_micros = self.now();
         let due = self.order.end(ordinal);
         self.give_back(hand);
@@ -394,7 +394,7 @@ impl Shared {
         let is_busy = view
             .workers
             .iter()
-            .any(|worker| !worker.applying.name.is_empty());
+            .any(|worker| worker.applying.id.is_some());
         Status {
             is_running: view.is_running,
             delay_left: (view.delayed_until)

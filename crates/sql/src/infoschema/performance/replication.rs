@@ -408,7 +408,7 @@ fn global_filters(viewer: &Viewer) -> Vec<Vec<Value>> {
 fn beginning(viewer: &Viewer, handled: &Handled) -> [Value; 4] {
     let at = |micros: u64| moment_if(viewer, Some(micros as i64));
     [
-        text(&handled.name),
+        text(handled.id.as_ref().map_or_else(String::new, name_of)),
         at(handled.original_micros),
         at(handled.commit_micros),
         at(handled.begun_micros),
