@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::hands::HandLocks;
 
@@ -99,6 +99,8 @@ struct Inner<T, L> {
     resting: BTreeMap<u64, Rest<T>>,
     /// Nothing behind this one begins before it has ended.
     cleared: Option<u64>,
+    /// Those whose end threads wait for, once for each: other ends wake nobody.
+    awaited: Vec<u64>,
     /// Nothing behind this one is applied any more.
     stopped_at: Option<u64>,
 }
@@ -125,6 +127,7 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
             running: BTreeMap::new(),
             resting: BTreeMap::new(),
             cleared: None,
+            awaited: Vec::new(),
             stopped_at: None,
         };
         Self {
@@ -136,8 +139,8 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
     /// A transaction begins to run. True: everything before it has ended. `None`: it is not applied any more.
     pub(super) fn begin(&self, ordinal: u64, runner: Arc<Runner<L>>) -> Option<bool> {
         let mut inner = self.inner.lock();
-        while inner.must_keep_clear(ordinal) {
-            self.changed.wait(&mut inner);
+        while let Some(cleared) = inner.must_keep_clear(ordinal) {
+            self.await_end(&mut inner, cleared);
         }
         if inner.is_stopped(ordinal) {
             return None;
@@ -187,8 +190,11 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
         }
         let next = inner.next;
         let due = inner.resting.remove(&next);
+        let is_awaited = inner.awaited.iter().any(|other| inner.has_ended(*other));
         drop(inner);
-        self.changed.notify_all();
+        if is_awaited {
+            self.changed.notify_all();
+        }
         due.map(|rest| (rest.job, rest.is_ready))
     }
 
@@ -231,9 +237,17 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
             if inner.is_stopped(ordinal) {
                 return false;
             }
-            self.changed.wait(&mut inner);
+            self.await_end(&mut inner, depends_on);
         }
         !inner.is_stopped(ordinal)
+    }
+
+    /// Waits until one has ended, or something else has happened.
+    fn await_end(&self, inner: &mut MutexGuard<'_, Inner<T, L>>, ordinal: u64) {
+        inner.awaited.push(ordinal);
+        self.changed.wait(inner);
+        let at = inner.awaited.iter().position(|awaited| *awaited == ordinal);
+        inner.awaited.swap_remove(at.expect("it was pushed"));
     }
 
     /// Undoes what runs or rests behind this one, and waits until it is undone. It runs again in its turn, and what has
@@ -330,10 +344,11 @@ impl<T: Undo, L: Locks> Inner<T, L> {
         self.stopped_at.is_some_and(|at| at < ordinal)
     }
 
-    /// Must it not begin yet?
-    fn must_keep_clear(&self, ordinal: u64) -> bool {
-        let is_behind = |at: u64| at < ordinal && self.next <= at;
-        self.cleared.is_some_and(is_behind) && !self.is_stopped(ordinal)
+    /// Must it not begin yet? Then it waits for the end of this one.
+    fn must_keep_clear(&self, ordinal: u64) -> Option<u64> {
+        let is_behind = |at: &u64| *at < ordinal && self.next <= *at;
+        let is_wanted = |_: &u64| !self.is_stopped(ordinal);
+        self.cleared.filter(is_behind).filter(is_wanted)
     }
 
     /// Does anything rest with its locks?
