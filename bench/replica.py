@@ -58,13 +58,12 @@ def follow(replica, source, make):
     tell(replica, "START", "")
 
 
+def told(replica, what, threads="SQL_THREAD"):
+    return f"{what} {'SLAVE' if replica.name == INNODB else 'REPLICA'} {threads}"
+
+
 def tell(replica, what, threads="SQL_THREAD"):
-    replica.sql(f"{what} {'SLAVE' if replica.name == INNODB else 'REPLICA'} {threads}")
-
-
-def has(replica, marker):
-    found = replica.sql(f"SELECT COUNT(*) FROM sbtest.marker WHERE id = {marker}", check=False).stdout.split()
-    return found[-1:] == ["1"]
+    replica.sql(told(replica, what, threads))
 
 
 def state(replica):
@@ -74,12 +73,24 @@ def state(replica):
     return {name.replace("Source", "Master").replace("Replica", "Slave"): value for name, value in pairs}
 
 
-def await_marker(replica, marker):
+def await_table(replica):
+    """Waits until the table of markers has its first row."""
     until = time.time() + PATIENCE
-    while not has(replica, marker):
+    while replica.sql("SELECT 1 FROM sbtest.marker WHERE id = 1", check=False).stdout.split()[-1:] != ["1"]:
+        if time.time() > until:
+            raise SystemExit(f"{replica.label} does not begin: {state(replica)}")
+        time.sleep(0.1)
+
+
+def await_marker(replica, marker, login=None):
+    """Asks in one session: a client that is started for each look would take the processor from who is measured."""
+    login = login or servers.Login(replica.port)
+    until = time.time() + PATIENCE
+    while login.ask(f"SELECT COUNT(*) FROM sbtest.marker WHERE id = {marker}") != "1":
         if time.time() > until:
             raise SystemExit(f"{replica.label} does not catch up: {state(replica)}")
-        time.sleep(0.02)
+        time.sleep(0.005)
+    login.close()
 
 
 def received(source, replica):
@@ -128,9 +139,10 @@ class Case:
         # Who begins takes turns.
         for replica in self.replicas if marker % 2 else self.replicas[::-1]:
             received(self.source, replica)
+            login = servers.Login(replica.port)
             started, cpu = time.time(), replica.cpu_seconds()
-            tell(replica, "START")
-            await_marker(replica, marker)
+            login.tell(told(replica, "START"))
+            await_marker(replica, marker, login)
             found[replica.label] = {"rate": transactions / (time.time() - started),
                                     "cpu_us": (replica.cpu_seconds() - cpu) * 1e6 / transactions}
         return tps, found
@@ -229,7 +241,7 @@ def of_make(make, workers, disk, args, directory, columns):
         for replica in replicas:
             follow(replica, source, make)
         for replica in replicas:
-            await_marker(replica, 1)
+            await_table(replica)
         marker, cases = 1, []
         for test in tests:
             for threads in map(int, args.threads.split(",")):
