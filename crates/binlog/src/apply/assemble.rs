@@ -9,14 +9,13 @@
 //! - A group is given out when it is whole. One that its source has not finished (it crashed) is dropped without an
 //!   ordinal, so what is cut off never waits for an end that does not come.
 //! - A group's events lie in one allocation that goes with it; between groups nothing is kept but names and numbers.
-//! - ROLLBACK and a GTID without events give empty groups: their ordinals and GTIDs count.
+//! - ROLLBACK and BEGIN, COMMIT give empty groups: their ordinals and GTIDs count. A GTID behind which nothing came is
+//!   no transaction: the stream broke there, and what it names comes again.
 //! - An event that cannot be applied is a part of its group: who skips the group by its GTID gets past it.
 
 use super::boundary::{Delimiter, position_behind, starts_with};
 use super::mariadb::{self, MariaGtid};
-use super::{
-    Clock, Group, Id, Incoming, Part, PartKind, Place, RelayPlace, RowKind, Shape, compressed, load,
-};
+use super::{Clock, Group, Id, Incoming, Part, PartKind, Place, RowKind, Shape, compressed, load};
 use crate::event::control::Rotate;
 use crate::event::format::FormatDescription;
 use crate::event::group::{GtidEvent, XaPrepare};
@@ -57,8 +56,6 @@ struct Open {
 pub struct Assembler {
     next_ordinal: u64,
     place: Place,
-    /// The same before the event that is looked at.
-    before: (u64, RelayPlace),
     /// Groups may have this many bytes.
     limit: usize,
     version: u32,
@@ -74,7 +71,6 @@ impl Assembler {
     pub fn new(next_ordinal: u64, place: Place, limit: usize) -> Self {
         Self {
             next_ordinal,
-            before: (place.source_pos, place.relay),
             place,
             limit,
             version: 0,
@@ -104,7 +100,6 @@ impl Assembler {
     /// # Errors
     /// Events that are damaged, not known, or that cannot be applied at all.
     pub fn push(&mut self, incoming: &Incoming) -> Result<Option<Group>> {
-        self.before = (self.place.source_pos, self.place.relay);
         self.place.relay = incoming.relay;
         self.place.source_pos = position_behind(self.place.source_pos, &incoming.header);
         self.event(&incoming.header, &incoming.body)
@@ -120,9 +115,7 @@ impl Assembler {
     fn known(&mut self, kind: EventType, header: &Header, body: &[u8]) -> Result<Option<Group>> {
         match kind {
             EventType::Gtid | EventType::AnonymousGtid | EventType::GtidTagged => {
-                let cut = self.cut_off();
                 self.begin_gtid(header, &GtidEvent::parse(kind, body)?);
-                return Ok(cut);
             }
             EventType::Query => return self.query(header, body),
             EventType::Xid => return Ok(self.finish(header, None)),
@@ -143,16 +136,15 @@ impl Assembler {
             EventType::DeleteRows => self.rows(header, RowKind::Delete, body)?,
             EventType::PartialUpdateRows => self.rows(header, RowKind::PartialUpdate, body)?,
             EventType::TransactionPayload => return self.payload(header, body),
-            EventType::Rotate => return self.rotate(header, body),
+            EventType::Rotate => self.rotate(header, body)?,
             EventType::FormatDescription => {
                 let format = FormatDescription::parse(body)?;
                 self.version = version_number(&format.server_version);
-                if format.created == 0 {
-                    return Ok(None);
+                if format.created != 0 {
+                    // A server that has started does not go on with what it left open.
+                    self.has_restarted = true;
+                    self.open = None;
                 }
-                // A server that has started does not go on with what it left open.
-                self.has_restarted = true;
-                return Ok(self.cut_off());
             }
             EventType::Incident => {
                 return Err(Error::Refused(
@@ -197,9 +189,7 @@ impl Assembler {
             }
             mariadb::GTID => {
                 let event = mariadb::GtidEvent::parse(header.stamp.server_id, body)?;
-                let cut = self.cut_off();
                 self.begin_maria(header, &event)?;
-                return Ok(cut);
             }
             mariadb::QUERY_COMPRESSED => return self.query(header, &compressed::query(body)?),
             kind if mariadb::ROWS_COMPRESSED.contains(&kind) => {
@@ -294,16 +284,14 @@ impl Assembler {
         let has_begin = self.open.as_ref().is_some_and(|open| open.has_begin);
         match Delimiter::of(text) {
             Delimiter::Begin => {
-                let cut = if has_begin {
-                    self.cut_begun(header)
-                } else {
-                    None
-                };
+                if has_begin && !self.is_implied() {
+                    self.open = None;
+                }
                 let settings = Settings::parse(query.settings)?;
                 let open = self.opened(header);
                 open.has_begin = true;
                 open.group.sql_mode = settings.sql_mode;
-                return Ok(cut);
+                return Ok(None);
             }
             Delimiter::XaStart => {
                 self.opened(header).has_begin = true;
@@ -408,18 +396,20 @@ impl Assembler {
         Ok(whole)
     }
 
-    fn rotate(&mut self, header: &Header, body: &[u8]) -> Result<Option<Group>> {
+    fn rotate(&mut self, header: &Header, body: &[u8]) -> Result<()> {
         let rotate = Rotate::parse(body)?;
         let file = String::from_utf8_lossy(rotate.file);
         let is_artificial = header.stamp.flags & FLAG_ARTIFICIAL != 0;
         // A stream that begins anew in the middle of a group says so, too: then the rest follows.
         let goes_on = is_artificial && self.place.source_file == file;
-        let cut = if goes_on { None } else { self.cut_off() };
-        if !goes_on || self.open.is_none() {
+        if !goes_on {
+            self.open = None;
+        }
+        if self.open.is_none() {
             self.place.source_file = file.into_owned();
             self.place.source_pos = rotate.position;
         }
-        Ok(cut)
+        Ok(())
     }
 
     /// Ends the open group with what there is.
@@ -438,40 +428,11 @@ impl Assembler {
         Some(group)
     }
 
-    /// Something begins while a group is open. With a GTID and nothing behind it, it is an empty one; otherwise its
-    /// source did not finish it.
-    fn cut_off(&mut self) -> Option<Group> {
-        let open = self.open.take()?;
-        let is_whole =
-            !open.has_begin && open.group.parts.is_empty() && open.group.id != Id::Position;
-        if !is_whole {
-            return None;
-        }
-        let mut group = open.group;
-        group.skip();
-        group.ordinal = self.next_ordinal;
-        let (source_pos, relay) = self.before;
-        group.end = Place {
-            source_file: self.place.source_file.clone(),
-            source_pos,
-            relay,
-        };
-        self.next_ordinal += 1;
-        Some(group)
-    }
-
-    /// BEGIN within a transaction.
-    fn cut_begun(&mut self, header: &Header) -> Option<Group> {
-        // MariaDB's GTID is a BEGIN; one that follows it says the same.
-        let is_implied = self.open.as_ref().is_some_and(|open| {
+    /// MariaDB's GTID is a BEGIN; one that follows it says the same.
+    fn is_implied(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| {
             open.group.parts.is_empty() && matches!(open.group.id, Id::Maria(_))
-        });
-        if is_implied {
-            return None;
-        }
-        let cut = self.cut_off();
-        self.opened(header);
-        cut
+        })
     }
 }
 

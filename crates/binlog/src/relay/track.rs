@@ -1,7 +1,7 @@
 //! Where the last whole transaction of the source ends, and which GTIDs have come.
 //!
 //! Neighbours: `log` pushes every event, at a start those that are in the files. **Invariants**: `apply::boundary`
-//! delimits transactions here and for the applier; what is not whole is not told of.
+//! delimits transactions here and for the applier; what is not whole is not told of, a GTID alone neither.
 
 use crate::Result;
 use crate::apply::boundary::{Delimiter, position_behind};
@@ -135,7 +135,6 @@ impl Tracker {
         };
         match kind {
             EventType::Gtid | EventType::AnonymousGtid | EventType::GtidTagged => {
-                self.cut_off();
                 let event = GtidEvent::parse(kind, body)?;
                 let weight = Weight {
                     gtid: event.gtid.clone(),
@@ -162,13 +161,13 @@ impl Tracker {
                 self.finish();
             }
             EventType::Rotate => {
-                self.cut_off();
+                self.open = None;
                 let next = Rotate::parse(body)?;
                 self.file = String::from_utf8_lossy(next.file).into_owned();
                 self.position = next.position;
             }
             EventType::FormatDescription if FormatDescription::parse(body)?.created != 0 => {
-                self.cut_off();
+                self.open = None;
             }
             EventType::TableMap
             | EventType::WriteRows
@@ -186,7 +185,6 @@ impl Tracker {
     fn numbered(&mut self, header: &Header, body: &[u8]) -> Result<()> {
         match header.kind {
             mariadb::GTID => {
-                self.cut_off();
                 let event = mariadb::GtidEvent::parse(header.stamp.server_id, body)?;
                 self.begin(Id::Maria(event.gtid), !event.is_standalone);
             }
@@ -275,14 +273,6 @@ impl Tracker {
                 ended_micros,
                 ..open.queued
             });
-        }
-    }
-
-    /// The source does not finish what is open. A GTID alone is a transaction without events.
-    fn cut_off(&mut self) {
-        match &self.open {
-            Some(open) if !open.has_begin && open.queued.id != Id::Position => self.finish(),
-            _ => self.open = None,
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Replicas over real sockets: what they end with equals the source, whoever is killed.
 //!
 //! `sources` has sources of other makes, `roles` who follows whom: chains, circles, promotion, acknowledgements;
+//! `broken_streams` has connections that break in the middle of a transaction,
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
 //! the source say, `own_rules` what only those of the replica say, `events` those by the clock, `failover` other
 //! sources, `modes` what gtid_mode says, `options` those of CHANGE REPLICATION SOURCE, `rules` what channels leave out,
 //! and where they stop, `settings` what variables are for, `stages` what is shown of a channel, `threads` its threads
 //! in the process list, `unlogged` servers without a binary log.
 
+mod broken_streams;
 mod certificates;
 mod differences;
 mod events;
