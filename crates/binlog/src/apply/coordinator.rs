@@ -32,6 +32,9 @@ const MAX_AFTER: usize = 16;
 /// A worker gets more work before the next one gets any while its queue has less than these bytes: small transactions
 /// cost less than waking a thread for each, and where there is more to do, all queues are fuller than that.
 const FILL_BYTES: usize = 8 << 10;
+/// Where all queues are fuller, workers take turns after so many transactions in a row, or [`FILL_BYTES`]: with commits
+/// in order a worker runs a few before their turn, and a long row with one worker would be run by it alone.
+const BATCH: usize = 8;
 
 /// How transactions are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +111,9 @@ pub struct Coordinator {
     queued: Vec<Load>,
     in_flight: VecDeque<Flight>,
     bytes: usize,
+    /// Whose turn it is while all have much to do, and what it has got of it.
+    turn: usize,
+    batch: Load,
     last_writer: HashMap<u64, u64>,
     /// Everything depends on it: the last transaction that did not say what it writes.
     floor: u64,
@@ -158,6 +164,8 @@ impl Coordinator {
             queued: vec![Load::default(); workers],
             in_flight: VecDeque::new(),
             bytes: 0,
+            turn: 0,
+            batch: Load::default(),
             last_writer: HashMap::new(),
             floor: 0,
         }
@@ -197,7 +205,8 @@ impl Coordinator {
         if before.is_too_much(self.in_order) {
             return Placement::Wait(1);
         }
-        let worker = before.worker.unwrap_or_else(|| self.next_worker());
+        let worker = before.worker;
+        let worker = worker.unwrap_or_else(|| self.next_worker(facts.bytes));
         if self.queued[worker].count >= QUEUE_DEPTH {
             // Many at once: whoever places sleeps and wakes less often than transactions end.
             return Placement::Wait(QUEUE_DEPTH / 2);
@@ -246,17 +255,27 @@ impl Coordinator {
         }
     }
 
-    /// Who gets what depends on nothing: the first with little to do, else the one with the shortest queue.
-    fn next_worker(&self) -> usize {
+    /// Who gets what depends on nothing: the first with little to do, else each in turn.
+    fn next_worker(&mut self, bytes: usize) -> usize {
         let has_room = |load: &Load| load.bytes < FILL_BYTES && load.count < QUEUE_DEPTH;
-        let shortest = || {
-            let count = |worker: &usize| self.queued[*worker].count;
-            (0..self.queued.len()).min_by_key(count).unwrap_or(0)
-        };
-        self.queued
-            .iter()
-            .position(has_room)
-            .unwrap_or_else(shortest)
+        if let Some(idle) = self.queued.iter().position(has_room) {
+            return idle;
+        }
+        let workers = self.queued.len();
+        if self.batch.count >= BATCH || self.batch.bytes >= FILL_BYTES {
+            self.turn = (self.turn + 1) % workers;
+            self.batch = Load::default();
+        }
+        let mut from_turn = (0..workers).map(|nth| (self.turn + nth) % workers);
+        let with_room = from_turn.find(|worker| self.queued[*worker].count < QUEUE_DEPTH);
+        if let Some(worker) = with_room {
+            if worker != self.turn {
+                (self.turn, self.batch) = (worker, Load::default());
+            }
+            self.batch.count += 1;
+            self.batch.bytes += bytes;
+        }
+        self.turn
     }
 
     /// Those in flight that must end before this one begins.

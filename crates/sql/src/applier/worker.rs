@@ -11,10 +11,13 @@
 //! - An error counts when everything before the group has ended; before that the group is undone and rests until its
 //!   turn, and so does one that was in an earlier one's way: nobody is in the way of the same group twice.
 //! - A group whose connection is killed, or that stands behind one that failed, is rolled back and not reported.
-//! - A worker sleeps only where it has nothing to do: for groups, for hands, for what a group depends on.
+//! - A worker sleeps only where it has nothing to do: for groups, for hands, for what a group depends on, unless that
+//!   is seldom: then the group rests without having run.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use esker_binlog::apply::coordinator::Mode;
 
 use super::hands::{Hand, Job};
 use super::order::{Arrival, Undo};
@@ -104,7 +107,9 @@ impl Worker {
         let Task { group, after } = task;
         let ordinal = group.ordinal;
         let _survivor = self.survivor(ordinal);
-        let Some(hand) = self.ready_hand(ordinal, &after) else {
+        let leaves_it = self.leaves_for_its_turn(&after);
+        let after = if leaves_it { &[] } else { &after[..] };
+        let Some(hand) = self.ready_hand(ordinal, after) else {
             self.shared.dropped(ordinal);
             return None;
         };
@@ -121,8 +126,21 @@ impl Worker {
         };
         match is_turn {
             true => Some((job, false)),
+            false if leaves_it => self.rest(job, false),
             false => self.ahead(job),
         }
+    }
+
+    /// Is a group that depends on others not worth waiting for? Where keys say who depends on whom these are few: it
+    /// rests without having run, and is run in its turn, while those behind it run ahead. Elsewhere most depend on
+    /// others, and nobody would run ahead.
+    fn leaves_for_its_turn(&self, after: &[u64]) -> bool {
+        let rules = &self.shared.rules;
+        let are_few = rules.in_order && rules.parallel == Mode::WriteSet;
+        are_few
+            && !after
+                .iter()
+                .all(|earlier| self.shared.order.has_ended(*earlier))
     }
 
     /// A session for a group, when what it depends on has ended. `None`: it is not applied any more.
@@ -188,6 +206,11 @@ impl Worker {
                 false
             }
         };
+        self.rest(job, is_ready)
+    }
+
+    /// A group rests until its turn. What comes is to be committed now, for its turn has come.
+    fn rest(&self, job: Job, is_ready: bool) -> Option<Due> {
         job.hand.show("Waiting for preceding transaction to commit");
         match self.shared.order.arrive(job.group.ordinal, job, is_ready) {
             Arrival::Mine(job, is_ready) => Some((job, is_ready)),

@@ -235,12 +235,38 @@ fn a_worker_has_enough_to_do_before_the_next_one_is_woken() {
         bytes: FILL_BYTES / 2,
         ..facts(ordinal, &[])
     };
-    let places = (1..=8).map(|ordinal| coordinator.place(&half(ordinal)));
+    let places = (1..=10).map(|ordinal| coordinator.place(&half(ordinal)));
     let places: Vec<_> = places.collect();
-    assert_eq!(places, [0, 0, 1, 1, 2, 2, 0, 1].map(|worker| to(worker, 0)));
-    coordinator.ended(4);
-    coordinator.ended(8);
-    assert_eq!(coordinator.place(&half(9)), to(1, 0));
+    // Where all have enough, each gets a batch in turn.
+    let workers = [0, 0, 1, 1, 2, 2, 0, 0, 1, 1];
+    assert_eq!(places, workers.map(|worker| to(worker, 0)));
+    for ordinal in [3, 4, 9] {
+        coordinator.ended(ordinal);
+    }
+    assert_eq!(coordinator.place(&half(11)), to(1, 0));
+    assert_eq!(coordinator.place(&half(12)), to(2, 0));
+}
+
+/// A long row of transactions with one worker would be run by it alone.
+#[test]
+fn busy_workers_take_turns_after_a_few_transactions() {
+    let mut coordinator = Coordinator::new(Mode::Optimistic, 2, usize::MAX, true);
+    let filling = |ordinal| Facts {
+        bytes: FILL_BYTES,
+        ..facts(ordinal, &[])
+    };
+    assert_eq!(coordinator.place(&filling(1)), to(0, 0));
+    assert_eq!(coordinator.place(&filling(2)), to(1, 0));
+    let mut next = 3;
+    let mut batch = |worker| {
+        for _ in 0..BATCH {
+            assert_eq!(coordinator.place(&facts(next, &[])), to(worker, 0));
+            next += 1;
+        }
+    };
+    for worker in [0, 1, 0, 1] {
+        batch(worker);
+    }
 }
 
 #[test]
