@@ -271,6 +271,9 @@ impl Assembler {
             group,
             has_begin: !event.is_standalone,
         });
+        if event.is_announcement {
+            self.opened(header).group.shape = Shape::Empty;
+        }
         // What MySQL writes as a statement stands in the GTID event here.
         match &event.prepares {
             Some(xid) => self.push_text(header, format!("XA START {xid}").as_bytes()),
@@ -307,10 +310,12 @@ impl Assembler {
             self.opened(header).group.shape = Shape::CreateAndFill;
         }
         self.part(header, PartKind::Query, body)?;
-        match has_begin {
-            true => Ok(None),
-            false => Ok(self.finish(header, Some(Shape::Statement))),
+        if has_begin {
+            return Ok(None);
         }
+        let is_announcement = self.opened(header).group.shape == Shape::Empty;
+        let shape = (!is_announcement).then_some(Shape::Statement);
+        Ok(self.finish(header, shape))
     }
 
     /// The group that is open; what comes without a GTID opens one.

@@ -34,6 +34,11 @@ const STANDALONE: u8 = 1;
 const HAS_GROUP: u8 = 2;
 /// XA PREPARE ends the transaction, whose XA START is not written; the identifier follows.
 const PREPARES: u8 = 64;
+/// XA COMMIT or ROLLBACK of a prepared transaction, whose identifier follows.
+const COMPLETES: u8 = 128;
+/// In the second byte of flags: an ALTER TABLE begins, or has failed (`binlog_alter_two_phase`).
+const STARTS_ALTER: u8 = 2;
+const ROLLS_ALTER_BACK: u8 = 8;
 
 /// `domain-server-sequence`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +133,9 @@ impl FromStr for MariaGtidSet {
 pub(crate) struct GtidEvent {
     pub(crate) gtid: MariaGtid,
     pub(crate) is_standalone: bool,
+    /// Its statement is not to be run: an ALTER TABLE that begins, and counts when another event says that it is
+    /// committed, or one that has failed.
+    pub(crate) is_announcement: bool,
     /// It is prepared under this identifier.
     pub(crate) prepares: Option<XaPrepare>,
     /// Transactions with the same number were committed together.
@@ -146,6 +154,11 @@ impl GtidEvent {
             0 => None,
             _ => Some(read_xid(&mut r)?),
         };
+        if flags & COMPLETES != 0 {
+            read_xid(&mut r)?;
+        }
+        // Older servers write zeros up to a fixed length, or nothing.
+        let more = r.u8().unwrap_or(0);
         Ok(Self {
             gtid: MariaGtid {
                 domain,
@@ -153,6 +166,7 @@ impl GtidEvent {
                 sequence,
             },
             is_standalone: flags & STANDALONE != 0,
+            is_announcement: more & (STARTS_ALTER | ROLLS_ALTER_BACK) != 0,
             prepares,
             group,
         })
@@ -203,5 +217,21 @@ mod tests {
         let xid = xid.expect("identifier").to_string();
         assert_eq!(xid, "X'7831',X'62',1");
         assert!(GtidEvent::parse(3, &body[..20]).is_err());
+    }
+
+    #[test]
+    fn only_the_commit_of_an_alter_in_two_phases_counts() {
+        let is_announcement = |more: &[u8]| {
+            let mut body = 5u64.to_le_bytes().to_vec();
+            body.extend(1u32.to_le_bytes());
+            body.push(STANDALONE);
+            body.extend(more);
+            GtidEvent::parse(3, &body).expect("event").is_announcement
+        };
+        // Behind the flags stands the number of the ALTER.
+        for (flags, expected) in [(2, true), (4, false), (8, true), (0, false)] {
+            assert_eq!(is_announcement(&[flags, 9, 0, 0, 0, 0, 0, 0, 0]), expected);
+        }
+        assert!(!is_announcement(&[]) && !is_announcement(&[0; 6]));
     }
 }
