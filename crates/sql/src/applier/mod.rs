@@ -39,6 +39,8 @@ mod foreign_tests;
 #[cfg(test)]
 mod keyless_tests;
 #[cfg(test)]
+mod label_tests;
+#[cfg(test)]
 mod relayed_tests;
 #[cfg(test)]
 mod source_tables_tests;

@@ -99,7 +99,8 @@ impl Columns {
             let name = (&*table.name, column);
             own[source.target] = Some(match (&source.how, value) {
                 (_, Value::Null) => nothing(ctx, column),
-                (How::Same, value) => same(ctx, value, source.charset, name)?,
+                (_, Value::Label(number, _)) => label(ctx, number, name)?,
+                (How::Same, value) => same(value, source.charset, column)?,
                 (How::Convert(from), value) => {
                     let value = match value {
                         Value::Str(text) => Value::Str(source.charset.decode_lossy(&text).into()),
@@ -229,12 +230,7 @@ pub(super) fn default_value(ctx: &EvalCtx<'_>, column: &ColumnDef) -> Value {
 }
 
 /// A value of an image in a column of the same type.
-fn same(
-    ctx: &EvalCtx<'_>,
-    value: Value,
-    charset: Charset,
-    (table, column): (&str, &ColumnDef),
-) -> SqlResult<Value> {
+fn same(value: Value, charset: Charset, column: &ColumnDef) -> SqlResult<Value> {
     let ty = &column.ty;
     Ok(match value {
         Value::Int(v) if ty.is_integer() => integer(ty, v as u64),
@@ -245,11 +241,6 @@ fn same(
             let document = JsonRef::new(&document).to_json();
             Value::Json(json::encode(&document)?)
         }
-        Value::Label(0, _) => Value::Label(0, Box::default()),
-        Value::Label(number, _) => {
-            let from = SqlType::bigint(true);
-            assign(ctx, Value::UInt(number), &from, (table, column), 1, false)?
-        }
         Value::DateTime(_) | Value::Date(_) | Value::Time(_) => value,
         Value::Double(_) | Value::Decimal(_) | Value::Bit(..) | Value::Null => value,
         other => {
@@ -257,6 +248,27 @@ fn same(
             return Err(errors::corrupt_event(why));
         }
     })
+}
+
+/// A value of ENUM or SET by its number, whatever it is called at the source. What the column has no word for is lost,
+/// as in MySQL: a value of ENUM becomes the empty one, a member of SET goes.
+fn label(ctx: &EvalCtx<'_>, number: u64, name: (&str, &ColumnDef)) -> SqlResult<Value> {
+    let known = match &name.1.ty.kind {
+        TypeKind::Enum(words) if number > words.len() as u64 => 0,
+        TypeKind::Set(words) if words.len() < 64 => number & ((1 << words.len()) - 1),
+        _ => number,
+    };
+    match known {
+        0 => Ok(Value::Label(0, Box::default())),
+        known => assign(
+            ctx,
+            Value::UInt(known),
+            &SqlType::bigint(true),
+            name,
+            1,
+            false,
+        ),
+    }
 }
 
 /// The same bits with the column's sign.
