@@ -45,6 +45,8 @@ const TOO_MANY_DATABASES: u8 = 254;
 /// Most databases that are listed.
 const MAX_DATABASES: usize = 16;
 
+/// In [`Settings::flags2`]: `sql_auto_is_null = 1`.
+pub const AUTO_IS_NULL: u32 = 0x4000;
 /// In [`Settings::flags2`]: `foreign_key_checks = 0`.
 pub const NO_FOREIGN_KEY_CHECKS: u32 = 0x400_0000;
 /// In [`Settings::flags2`]: `unique_checks = 0`.

@@ -12,7 +12,7 @@ use esker_binlog::event::variables::{UserValue, Variable};
 use esker_types::collation::{Charset, Collation};
 use esker_types::func::LOCALES;
 use esker_types::hex::lower_hex;
-use esker_types::{SqlMode, SqlResult, errors};
+use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
 /// auto_increment_increment and auto_increment_offset where the event does not say.
 const DEFAULT_STEP: (u16, u16) = (1, 1);
@@ -60,13 +60,14 @@ pub fn set_statement(settings: &Settings, key_check: KeyCheck) -> String {
     let sql_mode = SqlMode::known(settings.sql_mode.unwrap_or(SqlMode::DEFAULT.0)).0;
     let (increment, offset) = settings.auto_increment.unwrap_or(DEFAULT_STEP);
     let mut sql = format!(
-        "SET sql_mode = {sql_mode}, foreign_key_checks = {}, unique_checks = {}, \
+        "SET sql_mode = {sql_mode}, foreign_key_checks = {}, unique_checks = {}, sql_auto_is_null = {}, \
          auto_increment_increment = {increment}, auto_increment_offset = {offset}",
         is_on(query::NO_FOREIGN_KEY_CHECKS),
         is_on(query::RELAXED_UNIQUE_CHECKS),
+        u8::from(flags & query::AUTO_IS_NULL != 0),
     );
     if let Some((client, connection, server)) = settings.charset {
-        let known = |id: u16| Collation::by_id(id).unwrap_or(Collation::UTF8MB4_0900_AI_CI);
+        let known = |id: u16| nearest(id).unwrap_or(Collation::UTF8MB4_0900_AI_CI);
         let put = &mut sql;
         // Writing into a String does not fail.
         let _ = write!(
@@ -102,6 +103,54 @@ pub fn set_statement(settings: &Settings, key_check: KeyCheck) -> String {
     let locale = LOCALES.get(locale).unwrap_or(&LOCALES[0]);
     let _ = write!(sql, ", lc_time_names = '{locale}'");
     sql
+}
+
+/// `sql_mode` of a source of this version, in our bits.
+///
+/// # Errors
+/// 1235: a mode of MariaDB by which statements mean something else here.
+pub(super) fn own_mode(bits: u64, version: u32) -> SqlResult<u64> {
+    const MARIADB: u32 = 10_00_00;
+    const FOREIGN: [(u64, &str); 3] = [
+        (1 << 9, "ORACLE"),
+        (1 << 32, "EMPTY_STRING_IS_NULL"),
+        (1 << 33, "SIMULTANEOUS_ASSIGNMENT"),
+    ];
+    const TIME_ROUND_FRACTIONAL: u64 = 1 << 34;
+    if version < MARIADB {
+        return Ok(bits);
+    }
+    if let Some((_, name)) = FOREIGN.iter().find(|(bit, _)| bits & bit != 0) {
+        let what = format!("statements with sql_mode {name}");
+        return Err(SqlError::not_supported(what));
+    }
+    // MariaDB cuts fractions unless it is told to round them.
+    let cuts = match bits & TIME_ROUND_FRACTIONAL {
+        0 => SqlMode::TIME_TRUNCATE_FRACTIONAL.0,
+        _ => 0,
+    };
+    Ok(bits & u64::from(u32::MAX) | cuts)
+}
+
+/// A collation, or what comes nearest of those that only MariaDB has: `…_nopad_…` are 1024 above their own, and from
+/// 2048 on stand those of UCA 14, by character set (utf8mb3, utf8mb4), language, and what they tell apart: trailing
+/// spaces, accents, cases.
+fn nearest(id: u16) -> Option<Collation> {
+    const NOPAD: std::ops::Range<u16> = 1024..2048;
+    const UCA_1400: std::ops::Range<u16> = 2048..2560;
+    if NOPAD.contains(&id) {
+        return Collation::by_id(id - NOPAD.start);
+    }
+    if !UCA_1400.contains(&id) {
+        return Collation::by_id(id);
+    }
+    let [keeps_spaces, by_accent, by_case] = [4, 2, 1].map(|bit| id & bit != 0);
+    Collation::by_name(match (by_accent, by_case) {
+        (_, true) => "utf8mb4_0900_as_cs",
+        (true, false) => "utf8mb4_0900_as_ci",
+        (false, false) if keeps_spaces => "utf8mb4_0900_ai_ci",
+        (false, false) => "utf8mb4_unicode_520_ci",
+    })
 }
 
 /// What an event in front of a statement sets for it.
@@ -140,7 +189,7 @@ fn literal(value: &UserValue<'_>) -> SqlResult<String> {
         UserValue::Double(number) => format!("{number:e}"),
         UserValue::Decimal(number) => number.to_string(),
         UserValue::Text(text, collation) => {
-            let known = u16::try_from(*collation).ok().and_then(Collation::by_id);
+            let known = u16::try_from(*collation).ok().and_then(nearest);
             let known = known.ok_or_else(|| errors::unknown_collation(format!("#{collation}")))?;
             let mut sql = match known.charset() {
                 Charset::Binary => "X'".to_owned(),
@@ -164,7 +213,7 @@ mod tests {
     #[test]
     fn settings_of_a_statement_are_set_and_others_are_as_usual() {
         let settings = Settings {
-            flags2: Some(query::NO_FOREIGN_KEY_CHECKS),
+            flags2: Some(query::NO_FOREIGN_KEY_CHECKS | query::AUTO_IS_NULL),
             sql_mode: Some(SqlMode::ANSI_QUOTES.0 | 1 << 28),
             charset: Some((8, 8, 9999)),
             time_zone: Some("+02:00".to_owned()),
@@ -177,6 +226,7 @@ mod tests {
             "sql_mode = 4,",
             "foreign_key_checks = 0",
             "unique_checks = 1",
+            "sql_auto_is_null = 1",
             "character_set_client = latin1",
             "collation_server = utf8mb4_0900_ai_ci",
             "time_zone = '+02:00'",
@@ -200,6 +250,38 @@ mod tests {
             );
             assert!(set_statement(&settings, check).contains(&part));
             assert_eq!(KeyCheck::by_name(&check.name().to_lowercase()), Some(check));
+        }
+    }
+
+    #[test]
+    fn modes_of_mariadb_are_ours_or_refused() {
+        let (ansi, cut) = (SqlMode::ANSI_QUOTES.0, SqlMode::TIME_TRUNCATE_FRACTIONAL.0);
+        assert_eq!(own_mode(ansi | cut, 80_403), Ok(ansi | cut));
+        assert_eq!(own_mode(ansi, 101_119), Ok(ansi | cut));
+        assert_eq!(own_mode(ansi | 1 << 34, 110_809), Ok(ansi));
+        for bit in [9, 32, 33] {
+            let code = own_mode(1 << bit, 110_809).map_err(|e| e.code);
+            assert_eq!(code, Err(1235));
+        }
+    }
+
+    #[test]
+    fn collations_of_mariadb_become_the_nearest() {
+        let name = |id| nearest(id).map_or("none", |collation| collation.name());
+        let expected = [
+            (45, "utf8mb4_general_ci"),
+            // latin1_swedish_nopad_ci
+            (1032, "latin1_swedish_ci"),
+            // utf8mb4_uca1400_ai_ci, _nopad_ai_ci, _as_ci, _as_cs; utf8mb3_uca1400_ai_ci
+            (2304, "utf8mb4_unicode_520_ci"),
+            (2308, "utf8mb4_0900_ai_ci"),
+            (2306, "utf8mb4_0900_as_ci"),
+            (2307, "utf8mb4_0900_as_cs"),
+            (2048, "utf8mb4_unicode_520_ci"),
+            (9999, "none"),
+        ];
+        for (id, expected) in expected {
+            assert_eq!(name(id), expected, "{id}");
         }
     }
 

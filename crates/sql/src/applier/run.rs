@@ -15,7 +15,7 @@ use esker_sql_catalog::catalog::ChannelRow;
 use esker_types::{SqlError, SqlMode, errors};
 
 use super::checks::{changes_rows, not_in_row_format};
-use super::context::{KeyCheck, set_statement, set_variable};
+use super::context::{KeyCheck, own_mode, set_statement, set_variable};
 use super::hands::Hand;
 use super::keys::event_type;
 use super::rules::Rules;
@@ -314,7 +314,11 @@ fn run_query(hand: &mut Hand, shared: &Shared, group: &Group, part: &Part) -> Re
     };
     let damaged = |e: esker_binlog::Error| fail(&errors::corrupt_event(&e), None);
     let query = Query::parse(group.body(part)).map_err(damaged)?;
-    let settings = Settings::parse(query.settings).map_err(damaged)?;
+    let mut settings = Settings::parse(query.settings).map_err(damaged)?;
+    if let Some(bits) = &mut settings.sql_mode {
+        let own = own_mode(*bits, group.original_version);
+        *bits = own.map_err(|e| fail(&e, Some(&query)))?;
+    }
     if let Some(account) = &shared.settings.checks_user
         && needs_rights(&shared.settings, &settings)
     {
