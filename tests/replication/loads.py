@@ -26,7 +26,7 @@ class Tpcc:
     """TPC-C on a source, for some seconds."""
 
     def __init__(self, source, terminals, seconds):
-        self.program, self.source, self.seconds = machine.tpcc_client(), source, seconds
+        self.program, self.seconds = machine.tpcc_client(), seconds
         self.preparation = self.command(source, "load", WAREHOUSES)
         self.load = self.command(source, "run", WAREHOUSES, terminals, seconds)
 
