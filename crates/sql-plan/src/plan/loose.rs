@@ -86,13 +86,12 @@ fn told(block: &Block, conds: &[Expr]) -> Option<Told> {
     let table = &block.tables[0];
     let is_read = table.key_slot.is_none() && table.row_slot.is_none();
     let is_plain = is_read && block.windows.calls.is_empty() && conds.iter().all(is_repeatable);
+    let is_told = |e: &Expr| is_repeatable(e) && tells_as_index(e);
     let Some(group) = block.group.as_ref().filter(|_| is_plain) else {
         let is_distinct = block.group.is_none() && block.distinct && block.beside == 0;
         let told = Told { extreme: None };
-        let is_told = |e: &Expr| is_repeatable(e) && tells_as_index(e);
         return (is_plain && is_distinct && block.output.iter().all(is_told)).then_some(told);
     };
-    let is_told = |e: &Expr| is_repeatable(e) && tells_as_index(e);
     if group.rollup.is_some() || !group.keys.iter().all(is_told) {
         return None;
     }
