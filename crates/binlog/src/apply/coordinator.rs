@@ -8,15 +8,14 @@
 //! | WRITESET | those that changed one of its keys |
 //! | OPTIMISTIC | nothing: what was wrong is undone and done again in its turn |
 //!
-//! A transaction that waits for others of one worker alone is queued behind them; where commits need no order, any
-//! worker takes what is ready, and a transaction may wait for others wherever they are. Neighbours: the applier
-//! computes [`Facts`], obeys, and says what has ended. **Invariants**
+//! A transaction that waits for others is placed, too, and told for whom: with commits in order for the last of them,
+//! which ends last. Where workers sleep meanwhile, it is queued behind them if one worker has them all. Neighbours: the
+//! applier computes [`Facts`], obeys, and says what has ended. **Invariants**
 //! - Two transactions that are in flight together depend on each other only if the later one is told of the earlier, or
-//!   of one behind it that ends later; with commits in order they are in the queue of one worker. A barrier is in
-//!   flight alone.
+//!   of one behind it that ends later. A barrier is in flight alone.
 //! - Queues and their bytes are bounded; a transaction that is larger than the bound is in flight alone.
 //! - Ordinals come in order, and every worker has its transactions in that order: the oldest in flight is the first of
-//!   its worker, so commits in order cannot wait for each other.
+//!   its worker and depends on nothing in flight, so workers that wait cannot wait for each other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -75,7 +74,7 @@ pub enum Placement {
     Worker {
         /// Whose.
         worker: usize,
-        /// It runs when these have ended. With commits in order it is one at most, which is before it in the queue.
+        /// It runs when these have ended. With commits in order it is one at most.
         after: Vec<u64>,
     },
     /// It goes to this worker, and nothing else runs meanwhile.
@@ -126,12 +125,12 @@ struct Before {
     /// In whose queue the last of them is.
     worker: Option<usize>,
     /// They are in several queues.
-    is_spread: bool,
+    are_spread: bool,
 }
 
 impl Before {
     fn add(&mut self, flight: &Flight, in_order: bool) {
-        self.is_spread |= self.worker.is_some_and(|worker| worker != flight.worker);
+        self.are_spread |= self.worker.is_some_and(|worker| worker != flight.worker);
         self.worker = Some(flight.worker);
         if in_order {
             // When the last has ended, all before it have.
@@ -143,11 +142,8 @@ impl Before {
     }
 
     /// Can it not be in flight with them?
-    fn is_too_much(&self, in_order: bool) -> bool {
-        match in_order {
-            true => self.is_spread,
-            false => self.ordinals.len() > MAX_AFTER,
-        }
+    fn are_too_many(&self) -> bool {
+        self.ordinals.len() > MAX_AFTER
     }
 }
 
@@ -202,10 +198,10 @@ impl Coordinator {
             return Placement::Wait(1);
         }
         let before = self.before(facts);
-        if before.is_too_much(self.in_order) {
+        if before.are_too_many() {
             return Placement::Wait(1);
         }
-        let worker = before.worker;
+        let worker = self.queue_behind(&before);
         let worker = worker.unwrap_or_else(|| self.next_worker(facts.bytes));
         if self.queued[worker].count >= QUEUE_DEPTH {
             // Many at once: whoever places sleeps and wakes less often than transactions end.
@@ -276,6 +272,13 @@ impl Coordinator {
             self.batch.bytes += bytes;
         }
         self.turn
+    }
+
+    /// The queue of those it waits for, where its worker would sleep until they have ended. With `WRITESET` and commits
+    /// in order no worker does.
+    fn queue_behind(&self, before: &Before) -> Option<usize> {
+        let is_anywhere = self.in_order && (self.mode == Mode::WriteSet || before.are_spread);
+        before.worker.filter(|_| !is_anywhere)
     }
 
     /// Those in flight that must end before this one begins.

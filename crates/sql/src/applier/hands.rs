@@ -2,8 +2,9 @@
 //!
 //! Neighbours: `worker` takes a hand for each group; `order` keeps those that rest; whoever ends a group gives its hand
 //! back, from whatever thread. **Invariants**
-//! - A worker has [`HANDS`] hands at most. It begins its groups in their order, so the hands that rest have earlier
-//!   ones, and come back without the one that waits for a hand.
+//! - A worker runs [`HANDS`] groups ahead at most, and has one more hand for a group whose turn has come: that never
+//!   waits for a hand. It begins its groups in their order, so the hands that rest have earlier ones, and come back
+//!   without the one that waits for a hand.
 //! - The free hand with the lowest number is taken: where nothing rests, all groups run in one session.
 
 use std::sync::Arc;
@@ -23,10 +24,10 @@ use crate::session::listed::SYSTEM_USER;
 use crate::session::registry::REPLICA_WORKER;
 use crate::session::{ClientInfo, Session, in_line_before};
 
-/// Sessions of a worker.
-pub(super) const HANDS: usize = 16;
-/// A worker that had no hand goes on when it has so many, so that it does not sleep before each group.
-const ENOUGH: usize = HANDS / 2;
+/// Sessions of a worker for groups that run ahead of their turn.
+const HANDS: usize = 16;
+/// A worker that had no hand goes on when so many are in use, so that it does not sleep before each group.
+const FEW: usize = HANDS / 2;
 /// What the process list says of one that has nothing to do.
 const IDLE: &str = "Waiting for an event from Coordinator";
 
@@ -191,12 +192,55 @@ impl Undo for Job {
     }
 }
 
+/// What rests until its turn.
+pub(super) enum Resting {
+    /// It has begun.
+    Job(Job),
+    /// It was left for its turn.
+    Group(Box<Group>),
+}
+
+impl Resting {
+    /// Its number in the channel.
+    pub(super) fn ordinal(&self) -> u64 {
+        match self {
+            Self::Job(job) => job.group.ordinal,
+            Self::Group(group) => group.ordinal,
+        }
+    }
+}
+
+impl Undo for Resting {
+    fn undo(&mut self) {
+        if let Self::Job(job) = self {
+            job.undo();
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     free: Vec<Box<Hand>>,
     made: usize,
-    /// The worker waits until so many are free.
-    wanted: usize,
+    /// The worker waits until few are in use.
+    is_wanted: bool,
+}
+
+impl State {
+    fn in_use(&self) -> usize {
+        self.made - self.free.len()
+    }
+
+    /// The number of a hand that is to be made, if none is free.
+    fn take(&mut self) -> Result<Box<Hand>, usize> {
+        let lowest = |at: &usize| self.free[*at].number;
+        let at = (0..self.free.len()).min_by_key(lowest);
+        let Some(at) = at else {
+            self.made += 1;
+            return Err(self.made - 1);
+        };
+        Ok(self.free.swap_remove(at))
+    }
 }
 
 /// The hands of one worker.
@@ -215,25 +259,25 @@ impl Hands {
         is_wanted: impl Fn() -> bool,
     ) -> Option<Box<Hand>> {
         let mut state = self.state.lock();
-        if state.free.is_empty() && state.made < HANDS {
-            state.made += 1;
-            let number = state.made - 1;
-            drop(state);
-            return Some(Box::new(Hand::new(shared, worker, number)));
-        }
-        if state.free.is_empty() {
-            state.wanted = ENOUGH;
-            while state.free.len() < ENOUGH {
+        if state.in_use() >= HANDS {
+            state.is_wanted = true;
+            while state.in_use() > FEW {
                 self.came.wait(&mut state);
             }
-            state.wanted = 0;
+            state.is_wanted = false;
             if !is_wanted() {
                 return None;
             }
         }
-        let lowest = |at: &usize| state.free[*at].number;
-        let at = (0..state.free.len()).min_by_key(lowest)?;
-        Some(state.free.swap_remove(at))
+        let taken = state.take();
+        drop(state);
+        Some(taken.unwrap_or_else(|number| Box::new(Hand::new(shared, worker, number))))
+    }
+
+    /// A hand for a group that the worker's thread runs in its turn, one at a time.
+    pub(super) fn take_in_turn(&self, shared: &Shared, worker: usize) -> Box<Hand> {
+        let taken = self.state.lock().take();
+        taken.unwrap_or_else(|number| Box::new(Hand::new(shared, worker, number)))
     }
 
     /// Makes the first one, which stands in the process list from now on.
@@ -255,8 +299,8 @@ impl Hands {
         hand.show_idle();
         let mut state = self.state.lock();
         state.free.push(hand);
-        assert!(state.free.len() <= HANDS, "nobody makes more hands");
-        if state.wanted > 0 && state.free.len() >= state.wanted {
+        debug_assert!(state.made <= HANDS + 1, "the last is for turns");
+        if state.is_wanted && state.in_use() <= FEW {
             self.came.notify_one();
         }
     }

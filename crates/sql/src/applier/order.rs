@@ -149,7 +149,7 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
         Some(inner.next == ordinal)
     }
 
-    /// It has run before its turn, or was undone: then it is not ready, and has nothing locked.
+    /// It has run before its turn, or was undone, or has not begun: then it is not ready, and has nothing locked.
     pub(super) fn arrive(&self, ordinal: u64, mut job: T, mut is_ready: bool) -> Arrival<T> {
         let mut inner = self.inner.lock();
         debug_assert!(inner.next <= ordinal);
@@ -164,7 +164,8 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
             job.undo();
             is_ready = false;
         }
-        if !is_ready {
+        if !is_ready && inner.running.contains_key(&ordinal) {
+            // Who clears its way waits for that.
             self.changed.notify_all();
         }
         inner.resting.insert(ordinal, Rest { job, is_ready });

@@ -14,7 +14,7 @@ use esker_binlog::apply::state::ChannelState;
 use esker_binlog::apply::{Group, Id, Place};
 use parking_lot::{Condvar, Mutex};
 
-use super::hands::{Hand, Hands, Job};
+use super::hands::{Hand, Hands, Job, Resting};
 use super::order::CommitOrder;
 use super::queues::{Queues, Task};
 use super::rules::Rules;
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     pub(super) channel: String,
     pub(super) settings: Settings,
     pub(super) rules: Rules,
-    pub(super) order: CommitOrder<Job>,
+    pub(super) order: CommitOrder<Resting>,
     pub(super) queues: Queues,
     /// Of each worker.
     pub(super) hands: Vec<Hands>,
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     /// A group is committed. What comes is the next one, if it rests, and whether it has run.
-    pub(super) fn committed(&self, job: Job) -> Option<(Job, bool)> {
+    pub(super) fn committed(&self, job: Job) -> Option<(Resting, bool)> {
         let Job {
             group,
             hand,
@@ -215,13 +215,18 @@ impl Shared {
         self.order.leave(ordinal);
     }
 
-    /// A group that had begun was neither committed nor is it to blame.
-    pub(super) fn leave(&self, job: Job) {
-        self.dropped(job.group.ordinal);
-        self.give_back(job.hand);
+    /// A group was neither committed nor is it to blame.
+    pub(super) fn leave(&self, resting: Resting) {
+        match resting {
+            Resting::Job(job) => {
+                self.dropped(job.group.ordinal);
+                self.give_back(job.hand);
+            }
+            Resting::Group(group) => self.dropped(group.ordinal),
+        }
     }
 
-    /// A group was neither committed nor is it to blame.
+    /// The same, without a hand.
     pub(super) fn dropped(&self, ordinal: u64) {
         debug_assert!(self.is_ending(ordinal));
         self.order.leave(ordinal);
@@ -297,8 +302,10 @@ impl Shared {
 
     fn stop_behind(&self, last: u64) {
         self.is_stopping.store(true, Ordering::Release);
-        for job in self.order.stop_behind(last) {
-            self.give_back(job.hand);
+        for resting in self.order.stop_behind(last) {
+            if let Resting::Job(job) = resting {
+                self.give_back(job.hand);
+            }
         }
         self.changed.notify_all();
     }

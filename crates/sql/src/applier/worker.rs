@@ -2,24 +2,26 @@
 //!
 //! ```text
 //! idle ─▶ running ─▶ resting ─▶ its turn ─▶ committed ─▶ the next one, if it rests
-//!            │          │           │  ▲
-//!            │ too early│ wounded   └──┘ again, if that may help   └─▶ failed: the channel stops
-//!            └──────────┴─▶ undone, resting
+//!   │        │          │           │  ▲
+//!   │        │ too early│ wounded   └──┘ again, if that may help   └─▶ failed: the channel stops
+//!   │        └──────────┴─▶ undone, resting
+//!   └─▶ left for its turn, resting
 //! ```
 //! Neighbours: `feed` fills the queue; `order` says whose turn it is; `hands` has the sessions, `run` does the work in
 //! them. **Invariants**
 //! - An error counts when everything before the group has ended; before that the group is undone and rests until its
 //!   turn, and so does one that was in an earlier one's way: nobody is in the way of the same group twice.
 //! - A group whose connection is killed, or that stands behind one that failed, is rolled back and not reported.
-//! - A worker sleeps only where it has nothing to do: for groups, for hands, for what a group depends on, unless that
-//!   is seldom: then the group rests without having run.
+//! - A worker sleeps only where it has nothing to do: for groups, for hands, and, where most groups depend on others,
+//!   for what a group depends on. Elsewhere such a group rests without a hand, and whoever ends the one before runs it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use esker_binlog::apply::Group;
 use esker_binlog::apply::coordinator::Mode;
 
-use super::hands::{Hand, Job};
+use super::hands::{Hand, Job, Resting};
 use super::order::{Arrival, Undo};
 use super::queues::Task;
 use super::rules::Rules;
@@ -72,7 +74,7 @@ impl Drop for Survivor {
 }
 
 /// A group whose turn has come. True: it has run, and nothing is left but to commit it.
-type Due = (Job, bool);
+type Due = (Resting, bool);
 
 /// A worker's thread.
 pub(super) struct Worker {
@@ -96,9 +98,15 @@ impl Worker {
 
     /// Runs a group, whatever comes of it, and commits what can be committed then.
     fn take(&mut self, task: Task) {
-        let mut due = self.begin(task);
-        while let Some((job, is_ready)) = due {
-            due = self.in_turn(job, is_ready);
+        let mut due = match self.leaves_for_its_turn(&task.after) {
+            true => self.rest(Resting::Group(task.group), false),
+            false => self.begin(task),
+        };
+        while let Some((resting, is_ready)) = due {
+            due = match resting {
+                Resting::Job(job) => self.in_turn(job, is_ready),
+                Resting::Group(group) => self.begin_in_turn(group),
+            };
         }
     }
 
@@ -107,14 +115,33 @@ impl Worker {
         let Task { group, after } = task;
         let ordinal = group.ordinal;
         let _survivor = self.survivor(ordinal);
-        let leaves_it = self.leaves_for_its_turn(&after);
-        let after = if leaves_it { &[] } else { &after[..] };
-        let Some(hand) = self.ready_hand(ordinal, after) else {
+        let Some(hand) = self.ready_hand(ordinal, &after) else {
             self.shared.dropped(ordinal);
             return None;
         };
-        let Some(is_turn) = self.shared.order.begin(ordinal, hand.runner.clone()) else {
-            self.shared.dropped(ordinal);
+        let (job, is_turn) = self.job(group, hand)?;
+        match is_turn {
+            true => Some((Resting::Job(job), false)),
+            false => self.ahead(job),
+        }
+    }
+
+    /// Runs and commits a group that was left for its turn.
+    fn begin_in_turn(&mut self, group: Box<Group>) -> Option<Due> {
+        let survivor = self.survivor(group.ordinal);
+        let shared = &self.shared;
+        let hand = shared.hands[self.number].take_in_turn(shared, self.number);
+        let (job, is_turn) = self.job(group, hand)?;
+        drop(survivor);
+        debug_assert!(is_turn, "who was before it has ended");
+        self.in_turn(job, false)
+    }
+
+    /// A group begins in a hand. True: its turn has come. `None`: it is not applied any more.
+    fn job(&self, group: Box<Group>, hand: Box<Hand>) -> Option<(Job, bool)> {
+        let begun = self.shared.order.begin(group.ordinal, hand.runner.clone());
+        let Some(is_turn) = begun else {
+            self.shared.dropped(group.ordinal);
             self.shared.give_back(hand);
             return None;
         };
@@ -124,20 +151,16 @@ impl Worker {
             hand,
             handled,
         };
-        match is_turn {
-            true => Some((job, false)),
-            false if leaves_it => self.rest(job, false),
-            false => self.ahead(job),
-        }
+        Some((job, is_turn))
     }
 
-    /// Is a group that depends on others not worth waiting for? Where keys say who depends on whom these are few: it
-    /// rests without having run, and is run in its turn, while those behind it run ahead. Elsewhere most depend on
-    /// others, and nobody would run ahead.
+    /// Is a group that depends on others not worth waiting for? Where keys say who depends on whom these are few, or all
+    /// have to be run one after the other anyway: it rests without having run, and is run in its turn, while those
+    /// behind it run ahead. Elsewhere most depend on a group of others, and would not run beside each other.
     fn leaves_for_its_turn(&self, after: &[u64]) -> bool {
         let rules = &self.shared.rules;
-        let are_few = rules.in_order && rules.parallel == Mode::WriteSet;
-        are_few
+        let goes_by_keys = rules.in_order && rules.parallel == Mode::WriteSet;
+        goes_by_keys
             && !after
                 .iter()
                 .all(|earlier| self.shared.order.has_ended(*earlier))
@@ -206,18 +229,19 @@ impl Worker {
                 false
             }
         };
-        self.rest(job, is_ready)
+        job.hand.show("Waiting for preceding transaction to commit");
+        self.rest(Resting::Job(job), is_ready)
     }
 
     /// A group rests until its turn. What comes is to be committed now, for its turn has come.
-    fn rest(&self, job: Job, is_ready: bool) -> Option<Due> {
-        job.hand.show("Waiting for preceding transaction to commit");
-        match self.shared.order.arrive(job.group.ordinal, job, is_ready) {
-            Arrival::Mine(job, is_ready) => Some((job, is_ready)),
+    fn rest(&self, resting: Resting, is_ready: bool) -> Option<Due> {
+        let ordinal = resting.ordinal();
+        match self.shared.order.arrive(ordinal, resting, is_ready) {
+            Arrival::Mine(resting, is_ready) => Some((resting, is_ready)),
             Arrival::Rests => None,
-            Arrival::Stopped(mut job) => {
-                job.undo();
-                self.shared.leave(job);
+            Arrival::Stopped(mut resting) => {
+                resting.undo();
+                self.shared.leave(resting);
                 None
             }
         }
@@ -264,7 +288,7 @@ impl Worker {
             self.shared.retried(&mut job, Failure { text, ..failure });
             std::thread::sleep((RETRY_PAUSE * retries.min(100) as u32).min(MAX_RETRY_PAUSE));
             if self.shared.is_ending(ordinal) {
-                self.shared.leave(job);
+                self.shared.leave(Resting::Job(job));
                 return None;
             }
         }
@@ -273,7 +297,7 @@ impl Worker {
     /// The server goes down, or the connection was killed: nothing from this group on is applied.
     fn halt(&self, job: Job) -> Option<Due> {
         self.shared.halt(job.group.ordinal);
-        self.shared.leave(job);
+        self.shared.leave(Resting::Job(job));
         None
     }
 }
