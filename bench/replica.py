@@ -15,6 +15,8 @@ SOURCES = {make: ["--server-id=1", *WITH_BINLOG[make]] for make in (BINLOG, INNO
 # The names of Esker and InnoDB as sources.
 MAKES = {"esker": BINLOG, "innodb": INNODB, "mysql": MYSQL}
 TPCC = "tpcc"
+# Single commits whose way to a replica that has nothing else to do is measured.
+SINGLES = 11
 # Seconds until a replica has what its source has, at most.
 PATIENCE = 600
 TABLES = ("CREATE TABLE sbtest.marker (id INT PRIMARY KEY); INSERT INTO sbtest.marker VALUES (0); "
@@ -129,7 +131,8 @@ class Case:
         self.test, self.threads = test, threads
 
     def apply(self, marker):
-        """What the source did a second, and by replica: what it applies a second, its processor time for each."""
+        """What the source did a second, and by replica: what it applies a second, its processor time for each, and how
+        long it takes until a single commit is seen there."""
         for replica in self.replicas:
             tell(replica, "STOP")
         tps = drive(self.source, self.test, self.threads, self.args)
@@ -144,8 +147,22 @@ class Case:
             login.tell(told(replica, "START"))
             await_marker(replica, marker, login)
             found[replica.label] = {"rate": transactions / (time.time() - started),
-                                    "cpu_us": (replica.cpu_seconds() - cpu) * 1e6 / transactions}
+                                    "cpu_us": (replica.cpu_seconds() - cpu) * 1e6 / transactions,
+                                    "seen_ms": self.seen(replica)}
         return tps, found
+
+    def seen(self, replica):
+        """Milliseconds from the source's reply to a commit until a session of the replica sees it, the median."""
+        there, here, found = servers.Login(self.source.port), servers.Login(replica.port), []
+        for nth in range(SINGLES):
+            there.tell(f"UPDATE sbtest.beat SET ms = {-1 - nth}")
+            committed = time.time()
+            while here.ask("SELECT ms FROM sbtest.beat") != str(-1 - nth):
+                time.sleep(0.0002)
+            found.append((time.time() - committed) * 1e3)
+        for login in (there, here):
+            login.close()
+        return middle(found)
 
     def lag(self, marker):
         """What the source did a second meanwhile, and by replica: how far it was behind."""
@@ -198,7 +215,7 @@ def run(args, directory):
     machine.require(machine.SYSBENCH)
     disk = machine.Disk(args.delay_us, directory)
     columns = [("tps", 0), ("first_s", 2), ("last_s", 2), ("max_s", 2), ("catch_up_s", 2)] if args.lag else [
-        ("rate", 0), ("cpu_us", 1)]
+        ("rate", 0), ("cpu_us", 1), ("seen_ms", 2)]
     print(f"{disk.name}: {args.tables} x {args.size} rows, {args.seconds} s of changes\n"
           f"{'source':14}{'test':24}{'threads':>8}{'workers':>8}{'source tps':>12} {'replica':20}"
           + "".join(f"{name:>12}" for name, _ in columns) + ("" if args.lag else f"{'x the last':>12}"), flush=True)

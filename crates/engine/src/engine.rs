@@ -241,6 +241,14 @@ impl Engine {
         self.core.env.commit.wait_durable(seq)
     }
 
+    /// Asks the log to make durable what was committed, and waits for nothing: for commits whose sessions do not wait for
+    /// the log. Until it is durable new snapshots do not have it.
+    pub fn request_flush(&self) {
+        if !self.core.env.commit.switches.async_commit() {
+            self.core.env.commit.log.request_flush();
+        }
+    }
+
     /// Makes `seq` durable on this thread, if the device is idle and quick; false if it was not done. For a caller
     /// that has nothing else to do: handing over to the log's thread and back would take longer. What
     /// [`Engine::wait_durable`] returns is ready afterwards, or soon.

@@ -125,6 +125,11 @@ impl Log {
         Ok(self.wal.drive(Lsn(seq), turn)?)
     }
 
+    /// Asks for everything appended so far to be made durable.
+    pub(crate) fn request_flush(&self) {
+        self.wal.request_flush();
+    }
+
     pub(crate) fn wait_durable(&self, seq: Seq) -> DurableFuture {
         self.wal.wait_durable(Lsn(seq))
     }

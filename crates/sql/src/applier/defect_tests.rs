@@ -13,12 +13,12 @@ use esker_vfs::sim::{Fault, Op, SimEnv};
 use super::tests::{MODES, Server, await_status, settings};
 use super::{Anonymous, Applier, EventSource, Settings, load};
 
-fn is(event: &Incoming, kind: EventType) -> bool {
+pub(super) fn is(event: &Incoming, kind: EventType) -> bool {
     event.header.event_type() == Some(kind)
 }
 
 /// A source with a table of rows without values, one transaction each.
-fn source(rows: u32) -> Server {
+pub(super) fn source(rows: u32) -> Server {
     let source = Server::source();
     let mut c = source.client(1);
     c.ok("CREATE DATABASE a");

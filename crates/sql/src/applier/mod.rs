@@ -48,6 +48,8 @@ mod source_tables_tests;
 mod stranger_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod visible_tests;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -54,14 +54,20 @@ impl Queues {
         self.came[worker].notify_one();
     }
 
-    /// What a worker does next, which it may have to wait for; `None` when nothing is left for it and nothing comes.
+    /// What a worker does next.
     pub(super) fn take(&self, worker: usize, is_ready: impl Fn(&Task) -> bool) -> Option<Task> {
+        self.next(&mut self.inner.lock(), worker, is_ready)
+    }
+
+    /// The same, which it may have to wait for; `None` when nothing is left for it and nothing comes.
+    pub(super) fn await_next(
+        &self,
+        worker: usize,
+        is_ready: impl Fn(&Task) -> bool,
+    ) -> Option<Task> {
         let mut inner = self.inner.lock();
         loop {
-            let task = match self.in_order {
-                true => inner.queues[worker].pop_front(),
-                false => inner.take_ready(worker, &is_ready),
-            };
+            let task = self.next(&mut inner, worker, &is_ready);
             if task.is_some() {
                 return task;
             }
@@ -69,6 +75,18 @@ impl Queues {
                 return None;
             }
             self.came[worker].wait(&mut inner);
+        }
+    }
+
+    fn next(
+        &self,
+        inner: &mut Inner,
+        worker: usize,
+        is_ready: impl Fn(&Task) -> bool,
+    ) -> Option<Task> {
+        match self.in_order {
+            true => inner.queues[worker].pop_front(),
+            false => inner.take_ready(worker, &is_ready),
         }
     }
 
@@ -127,7 +145,7 @@ mod tests {
     }
 
     fn taken(queues: &Queues, worker: usize, ended: &[u64]) -> Option<u64> {
-        let task = queues.take(worker, |task| task.after.iter().all(|o| ended.contains(o)));
+        let task = queues.await_next(worker, |task| task.after.iter().all(|o| ended.contains(o)));
         task.map(|task| task.group.ordinal)
     }
 

@@ -6,7 +6,7 @@
 //! - The failure that is kept is that of the earliest group.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use esker_binlog::apply::progress::{Done, Progress};
@@ -20,6 +20,10 @@ use super::queues::{Queues, Task};
 use super::rules::Rules;
 use super::{Failure, Handled, Settings, Status, WorkerStatus};
 use crate::instance::Instance;
+
+/// Workers that always have something to do have the log flushed this often, in microseconds: until then no session sees
+/// what they have committed.
+const HARDEN_EVERY: u64 = 10_000;
 
 /// What changes while a channel runs.
 struct View {
@@ -65,6 +69,8 @@ pub(super) struct Shared {
     view: Mutex<View>,
     changed: Condvar,
     is_stopping: AtomicBool,
+    /// When the log was last asked to make durable what was committed, microseconds since the epoch.
+    hardened_micros: AtomicU64,
     /// Kills the session of `init_replica` while it runs.
     interrupt: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
@@ -122,6 +128,7 @@ impl Shared {
             view: Mutex::new(view),
             changed: Condvar::new(),
             is_stopping: AtomicBool::new(false),
+            hardened_micros: AtomicU64::new(0),
             interrupt: Mutex::default(),
         }
     }
@@ -173,7 +180,8 @@ impl Shared {
         } = job;
         let (worker, ordinal) = (hand.worker, group.ordinal);
         let done = Done::from(*group);
-        handled.ended_micros = self.now();
+        let ended_micros = self.now();
+        handled.ended_micros = ended_micros;
         let due = self.order.end(ordinal);
         self.give_back(hand);
         let mut view = self.view.lock();
@@ -191,7 +199,21 @@ impl Shared {
         if is_awaited {
             self.changed.notify_all();
         }
+        self.harden_now_and_then(ended_micros);
         due
+    }
+
+    /// Has what was committed made durable, and does not wait for it.
+    pub(super) fn harden(&self) {
+        self.hardened_micros.store(self.now(), Ordering::Relaxed);
+        self.instance.engine.request_flush();
+    }
+
+    fn harden_now_and_then(&self, now: u64) {
+        let last = self.hardened_micros.load(Ordering::Relaxed);
+        if now.saturating_sub(last) >= HARDEN_EVERY {
+            self.harden();
+        }
     }
 
     /// The hand that a group had is free.

@@ -14,7 +14,7 @@ use crate::testing::{self, Rows};
 use crate::{ClientInfo, Mode, OutcomeKind, Request, Session, Step};
 
 /// Nothing takes this long.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "";
 pub(super) const MODES: [&str; 5] = [
     "SERIAL",

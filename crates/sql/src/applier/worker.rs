@@ -91,9 +91,19 @@ impl Worker {
             number,
             tables: TableCache::default(),
         };
-        while let Some(task) = shared.queues.take(number, |task| shared.is_ready(task)) {
+        while let Some(task) = worker.next() {
             worker.take(task);
         }
+    }
+
+    /// The next group. Before it waits for one it has what was committed made durable: nobody else asks for that.
+    fn next(&self) -> Option<Task> {
+        let (shared, queues) = (&self.shared, &self.shared.queues);
+        let is_ready = |task: &Task| shared.is_ready(task);
+        queues.take(self.number, is_ready).or_else(|| {
+            shared.harden();
+            queues.await_next(self.number, is_ready)
+        })
     }
 
     /// Runs a group, whatever comes of it, and commits what can be committed then.
