@@ -241,8 +241,8 @@ impl Engine {
         self.core.env.commit.wait_durable(seq)
     }
 
-    /// Asks the log to make durable what was committed, and waits for nothing: for commits whose sessions do not wait for
-    /// the log. Until it is durable new snapshots do not have it.
+    /// Asks the log to make durable what was committed, and waits for nothing: for commits whose sessions do not wait
+    /// for the log. Until it is durable new snapshots do not have it.
     pub fn request_flush(&self) {
         if !self.core.env.commit.switches.async_commit() {
             self.core.env.commit.log.request_flush();

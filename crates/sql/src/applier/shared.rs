@@ -21,8 +21,8 @@ use super::rules::Rules;
 use super::{Failure, Handled, Settings, Status, WorkerStatus};
 use crate::instance::Instance;
 
-/// Workers that always have something to do have the log flushed this often, in microseconds: until then no session sees
-/// what they have committed.
+/// Workers that always have something to do have the log flushed this often, in microseconds: until then no session
+/// sees what they have committed.
 const HARDEN_EVERY: u64 = 10_000;
 
 /// What changes while a channel runs.

@@ -164,8 +164,8 @@ impl Worker {
         Some((job, is_turn))
     }
 
-    /// Is a group that depends on others not worth waiting for? Where keys say who depends on whom these are few, or all
-    /// have to be run one after the other anyway: it rests without having run, and is run in its turn, while those
+    /// Is a group that depends on others not worth waiting for? Where keys say who depends on whom these are few, or
+    /// all have to be run one after the other anyway: it rests without having run, and is run in its turn, while those
     /// behind it run ahead. Elsewhere most depend on a group of others, and would not run beside each other.
     fn leaves_for_its_turn(&self, after: &[u64]) -> bool {
         let rules = &self.shared.rules;
