@@ -52,6 +52,10 @@ impl Locks for HandLocks {
         in_line.map(|(ordinal, _)| ordinal).collect()
     }
 
+    fn is_wanted(&self) -> bool {
+        self.instance.binlog.owned.is_wanted(self.connection)
+    }
+
     fn cancel(&self) {
         self.rows.cancel(CancelReason::StatementKilled);
     }

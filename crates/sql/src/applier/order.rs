@@ -37,6 +37,8 @@ pub(super) trait Locks: Send + Sync {
     ) -> Vec<u64>
     where
         Self: 'a;
+    /// Does another channel wait for its GTID?
+    fn is_wanted(&self) -> bool;
     /// Ends its wait, if it is in one.
     fn cancel(&self);
 }
@@ -283,16 +285,13 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
     }
 
     /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest; wounds what is not
-    /// applied any more. Of those that wait behind other sessions only the one whose turn it is counts: the rest of
-    /// them go on when it has ended.
+    /// applied any more. One that runs is wounded, too: it may wait for others itself. Of those that wait behind other
+    /// sessions only the one whose turn it is counts: the rest of them go on when it has ended. What rests with a GTID
+    /// that another channel waits for is undone: that one's turn may have come, and this one's not come before it.
     pub(super) fn look(&self) {
         let mut inner = self.inner.lock();
         inner.wound_stopped();
-        if !inner.has_resting() {
-            // Whoever is waited for goes on.
-            return;
-        }
-        let mut wounded = BTreeSet::new();
+        let mut wounded = inner.wound_wanted();
         for (ordinal, earlier) in &inner.running {
             if inner.resting.contains_key(ordinal) {
                 continue;
@@ -312,12 +311,27 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
 }
 
 impl<T: Undo, L: Locks> Inner<T, L> {
+    /// Wounds those that rest with what others want.
+    fn wound_wanted(&self) -> BTreeSet<u64> {
+        let with_locks = self.resting.iter().filter(|(_, rest)| rest.is_ready);
+        let runners = with_locks.filter_map(|(ordinal, _)| self.running.get_key_value(ordinal));
+        let wanted = runners.filter(|(_, runner)| runner.locks.is_wanted());
+        let wound = |(ordinal, runner): (&u64, &Arc<Runner<L>>)| {
+            runner.wound();
+            *ordinal
+        };
+        wanted.map(wound).collect()
+    }
+
     /// Wounds those that the one whose turn it is waits for behind sessions of others.
     fn wound_before_first(&self) -> Vec<u64> {
         let Some(first) = self.running.get(&self.next) else {
             return Vec::new();
         };
         let later = self.running.range(self.next + 1..);
+        if later.clone().next().is_none() {
+            return Vec::new();
+        }
         let others = later.map(|(ordinal, runner)| (*ordinal, &runner.locks));
         let wounded = first.locks.waits_behind_strangers_for(others);
         for ordinal in &wounded {
@@ -353,6 +367,7 @@ impl<T: Undo, L: Locks> Inner<T, L> {
     }
 
     /// Does anything rest with its locks?
+    #[cfg(test)]
     fn has_resting(&self) -> bool {
         self.resting.values().any(|rest| rest.is_ready)
     }

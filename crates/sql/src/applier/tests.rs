@@ -124,11 +124,20 @@ impl Server {
     }
 
     pub(super) fn start_with(&self, events: &[Incoming], settings: Settings) -> Applier {
-        let state = load(&self.instance, CHANNEL).expect("state");
+        self.start_channel(CHANNEL, events, settings)
+    }
+
+    pub(super) fn start_channel(
+        &self,
+        channel: &str,
+        events: &[Incoming],
+        settings: Settings,
+    ) -> Applier {
+        let state = load(&self.instance, channel).expect("state");
         let from = state.end.relay;
         let events = events.iter().filter(|event| event.relay > from).cloned();
         let source = Script(events.collect());
-        Applier::start(&self.instance, CHANNEL, state, Box::new(source), settings)
+        Applier::start(&self.instance, channel, state, Box::new(source), settings)
             .expect("a thread")
     }
 

@@ -24,6 +24,8 @@ const SWEEP_AT: usize = 1024;
 struct Entries {
     /// Sessions (connection ids) by what they own.
     owners: HashMap<Gtid, u64>,
+    /// Owners that workers of replicas wait for, and how many do.
+    wanted: HashMap<u64, usize>,
     /// Committed, and not in the files yet, as far as is known. A set, for it is mostly one interval: a session asks
     /// for every transaction that is applied, however far behind the files are.
     committed: GtidSet,
@@ -41,6 +43,15 @@ impl Entries {
     /// Is it a session's, or about to be executed?
     fn is_busy(&self, gtid: &Gtid) -> bool {
         self.owners.contains_key(gtid) || self.reserved.contains(gtid)
+    }
+
+    /// One less waits for a GTID of this session.
+    fn forget_wish(&mut self, owner: u64) {
+        let left = self.wanted.get_mut(&owner).expect("it was counted");
+        *left -= 1;
+        if *left == 0 {
+            self.wanted.remove(&owner);
+        }
     }
 
     /// Forgets what the files have.
@@ -131,12 +142,25 @@ impl OwnedGtids {
         self.entries.lock().is_busy(gtid)
     }
 
-    /// Waits at most this long for a GTID to be given back.
-    pub(crate) fn wait(&self, gtid: &Gtid, at_most: Duration) {
+    /// Waits at most this long for a GTID to be given back. A worker `presses`: if the owner rests, it is undone.
+    pub(crate) fn wait(&self, gtid: &Gtid, presses: bool, at_most: Duration) {
         let mut entries = self.entries.lock();
-        if entries.is_busy(gtid) {
-            self.changed.wait_for(&mut entries, at_most);
+        if !entries.is_busy(gtid) {
+            return;
         }
+        let owner = entries.owners.get(gtid).copied().filter(|_| presses);
+        if let Some(owner) = owner {
+            *entries.wanted.entry(owner).or_default() += 1;
+        }
+        self.changed.wait_for(&mut entries, at_most);
+        if let Some(owner) = owner {
+            entries.forget_wish(owner);
+        }
+    }
+
+    /// Does a worker of a replica wait for a GTID that this session owns?
+    pub(crate) fn is_wanted(&self, session: u64) -> bool {
+        self.entries.lock().wanted.contains_key(&session)
     }
 
     /// The session's transaction was rolled back, or there was none.

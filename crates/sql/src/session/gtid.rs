@@ -519,7 +519,10 @@ impl SessionContext {
             match (binlog.owned).take(gtid, self.process.id, || binlog.executed()) {
                 Taken::Owned => return Ok(true),
                 Taken::Executed => return Ok(false),
-                Taken::Busy => binlog.owned.wait(gtid, WAIT_STEP),
+                Taken::Busy => {
+                    let presses = self.process.is_applier();
+                    binlog.owned.wait(gtid, presses, WAIT_STEP);
+                }
             }
             self.check()?;
         }

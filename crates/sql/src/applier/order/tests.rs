@@ -4,7 +4,8 @@ use std::sync::mpsc::channel;
 
 use super::*;
 
-/// Pairs of an earlier transaction and the one that it waits for; numbers from [`STRANGERS`] on are other sessions.
+/// Pairs of an earlier transaction and the one that it waits for; numbers from [`STRANGERS`] on are other sessions, and
+/// the last number waits for GTIDs.
 type Waits = Arc<Mutex<BTreeSet<(u64, u64)>>>;
 
 const STRANGERS: u64 = 1_000;
@@ -31,6 +32,10 @@ impl Locks for FakeLocks {
             .map(|other| other.0)
             .filter(|o| is_awaited(*o))
             .collect()
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.1.lock().contains(&(u64::MAX, self.0))
     }
 
     fn cancel(&self) {
@@ -119,6 +124,39 @@ fn who_is_in_the_way_of_a_stranger_is_undone_for_the_one_whose_turn_it_is() {
     order.look();
     assert_eq!(order.end(2), Some((Job(3, true), false)));
     assert_eq!(order.end(3), Some((Job(4, false), true)));
+}
+
+#[test]
+fn who_rests_with_a_gtid_that_another_channel_wants_is_undone() {
+    let (order, waits) = (order(1, &[]), Waits::default());
+    for ordinal in 1..=3 {
+        begin(&order, ordinal, &waits);
+    }
+    for ordinal in [2, 3] {
+        order.arrive(ordinal, Job(ordinal, false), true);
+    }
+    waits.lock().extend([(u64::MAX, 3)]);
+    order.look();
+    assert_eq!(order.end(1), Some((Job(2, false), true)));
+    assert_eq!(order.end(2), Some((Job(3, true), false)));
+}
+
+/// It may wait for others itself, so it would not come to rest.
+#[test]
+fn who_is_in_the_way_is_wounded_while_it_runs() {
+    let (order, waits) = (order(1, &[]), Waits::default());
+    for ordinal in 1..=2 {
+        begin(&order, ordinal, &waits);
+    }
+    waits.lock().extend([(1, 2), (2, STRANGERS)]);
+    order.look();
+    assert_eq!(
+        *waits.lock(),
+        BTreeSet::from([(1, 2)]),
+        "its wait has ended"
+    );
+    assert_eq!(order.arrive(2, Job(2, false), true), Arrival::Rests);
+    assert_eq!(order.end(1), Some((Job(2, true), false)));
 }
 
 #[test]
