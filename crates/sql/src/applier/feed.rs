@@ -384,7 +384,11 @@ impl Feed {
             return Err(End::Stopped);
         }
         self.shared.processes(&group);
-        if self.is_unwanted(&group) || self.shared.takes_skip(group.events()) {
+        if self.is_own(&group) {
+            // Nor is it executed: what this server has lost may still be fetched, under another number.
+            group.skip();
+            group.id = Id::Position;
+        } else if self.is_unwanted(&group) || self.shared.takes_skip(group.events()) {
             group.skip();
         }
         let filters = &self.shared.settings.filters;
@@ -416,12 +420,15 @@ impl Feed {
         Ok(())
     }
 
-    /// It was executed here first, is of a server that does not count, or has come another way.
+    /// It says that it was executed here first.
+    fn is_own(&self, group: &Group) -> bool {
+        group.server_id == self.shared.rules.own_id && group.server_id != 0
+    }
+
+    /// It is of a server that does not count, or has come another way.
     fn is_unwanted(&self, group: &Group) -> bool {
-        let (shared, server) = (&self.shared, group.server_id);
-        let is_own = server == shared.rules.own_id && server != 0;
-        is_own
-            || shared.settings.ignored_servers.contains(&server)
+        let shared = &self.shared;
+        shared.settings.ignored_servers.contains(&group.server_id)
             || shared.progress(|p| p.has(group.ordinal, &group.id))
     }
 

@@ -218,7 +218,7 @@ impl Run<'_> {
 
     fn query(&mut self, part: &Part) -> Result<(), Failure> {
         match run_query(self.hand, self.shared, self.group, part) {
-            Err(failure) if self.shared.rules.skips(failure.code) => Ok(()),
+            Err(failure) if self.shared.rules.skips(failure.code) && self.is_turn => Ok(()),
             done => done,
         }
     }

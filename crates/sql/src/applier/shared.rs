@@ -224,7 +224,6 @@ impl Shared {
     pub(super) fn failed(&self, worker: usize, ordinal: u64, failure: Failure) {
         tracing::error!("replication channel '{}': {}", self.channel, failure.text);
         let mut view = self.view.lock();
-        view.workers[worker].applying = Handled::default();
         if view
             .failure
             .as_ref()
@@ -251,8 +250,16 @@ impl Shared {
     /// The same, without a hand.
     pub(super) fn dropped(&self, ordinal: u64) {
         debug_assert!(self.is_ending(ordinal));
+        self.forget_applying(ordinal);
         self.order.leave(ordinal);
         self.changed.notify_all();
+    }
+
+    /// A group that a worker has begun will not be applied: the worker has nothing.
+    fn forget_applying(&self, ordinal: u64) {
+        let mut view = self.view.lock();
+        let of_it = view.workers.iter_mut().filter(|w| w.begun == ordinal);
+        of_it.for_each(|worker| worker.applying = Handled::default());
     }
 
     /// A group is tried again after an error.
@@ -325,6 +332,7 @@ impl Shared {
     fn stop_behind(&self, last: u64) {
         self.is_stopping.store(true, Ordering::Release);
         for resting in self.order.stop_behind(last) {
+            self.forget_applying(resting.ordinal());
             if let Resting::Job(job) = resting {
                 self.give_back(job.hand);
             }

@@ -596,6 +596,19 @@ fn what_is_logged_keeps_its_origin_and_does_not_come_back() {
     assert!(status.transactions > 10);
 }
 
+/// A server that was made anew with its old number has none of what it has lost, and says so.
+#[test]
+fn what_names_this_server_is_neither_applied_nor_executed() {
+    let source = Server::source();
+    let mut there = source.client(1);
+    there.ok("CREATE DATABASE a");
+    there.ok("CREATE TABLE a.t (id INT PRIMARY KEY)");
+    let anew = Server::open(SimEnv::new(2), 1, &[("log_bin", "ON")]);
+    assert_eq!(anew.apply(&source.events()).failure, None);
+    assert_eq!(anew.dump(), []);
+    assert_eq!(anew.client(1).ok("SELECT @@GLOBAL.gtid_executed"), ["|"]);
+}
+
 #[test]
 fn a_row_that_is_missing_stops_the_channel_behind_what_was_before() {
     let source = Server::source();
@@ -635,6 +648,10 @@ fn a_row_that_is_missing_stops_the_channel_behind_what_was_before() {
         ] {
             assert!(failure.text.contains(part), "{part} in {}", failure.text);
         }
+        let shown = status.workers.iter().filter_map(|w| w.applying.id.as_ref());
+        let shown: Vec<String> = shown.map(name_of).collect();
+        assert_eq!(shown.len(), 1, "{mode}: only the one that failed");
+        assert!(failure.text.contains(&shown[0]), "{}", failure.text);
         assert_eq!(
             there.ok("SELECT COUNT(*) FROM a.t WHERE v = 1"),
             ["4|"],
