@@ -22,7 +22,7 @@ mod statements;
 mod status;
 mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult, errors};
@@ -44,6 +44,8 @@ const MAX_CHANNELS: usize = 256;
 /// All channels by name; the default one has the empty name.
 pub(crate) struct Channels {
     by_name: Mutex<BTreeMap<String, Arc<Channel>>>,
+    /// Those that could not be opened when the server started.
+    unopened: Mutex<BTreeSet<String>>,
     /// Rules that new channels begin with, and when they were made, microseconds since the epoch. Gone with the server,
     /// as MySQL's are.
     global: Mutex<(Filters, i64)>,
@@ -55,6 +57,7 @@ impl Channels {
     pub(crate) fn new(at_start: RulesAtStart, now: i64) -> Self {
         Self {
             by_name: Mutex::default(),
+            unopened: Mutex::default(),
             global: Mutex::new((at_start.global().clone(), now)),
             at_start,
         }
@@ -203,7 +206,7 @@ impl Instance {
     }
 
     /// Opens the channels that the database knows, and starts them unless `skip_replica_start` says otherwise. One that
-    /// cannot be opened is logged.
+    /// cannot be opened is logged, and opened by the next statement about channels.
     pub fn start_replication(self: &Arc<Self>) {
         let skips = self.variable_is_on("skip_replica_start");
         let names = match applier::channels(self) {
@@ -211,20 +214,36 @@ impl Instance {
             Err(e) => return tracing::error!("replication channels: {}", e.message),
         };
         for name in names {
-            let opened = Channel::open(self, &name).and_then(|channel| {
-                let Some(channel) = channel else {
-                    return Ok(());
-                };
-                self.channels.add(channel.clone())?;
-                match skips {
-                    true => Ok(()),
-                    false => channel.start(self, Start::everything()),
-                }
+            let opened = self.open_channel(&name);
+            let started = opened.and_then(|channel| match channel.filter(|_| !skips) {
+                None => Ok(()),
+                Some(channel) => channel.start(self, Start::everything()),
             });
-            if let Err(e) = opened {
+            if let Err(e) = started {
                 tracing::error!("replication channel '{name}': {}", e.message);
             }
         }
+    }
+
+    fn open_channel(self: &Arc<Self>, name: &str) -> SqlResult<Option<Arc<Channel>>> {
+        let opened = Channel::open(self, name).inspect_err(|_| {
+            self.channels.unopened.lock().insert(name.to_owned());
+        })?;
+        if let Some(channel) = &opened {
+            self.channels.add(channel.clone())?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens the channels that could not be opened at the start: the disk was full then, perhaps.
+    ///
+    /// # Errors
+    /// It still cannot be done.
+    fn open_missing_channels(self: &Arc<Self>) -> SqlResult<()> {
+        let missing = std::mem::take(&mut *self.channels.unopened.lock());
+        // All are tried, and those that fail stay missing.
+        let opened = missing.iter().map(|name| self.open_channel(name).map(drop));
+        opened.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// `Rpl_semi_sync_replica_status`, how many transactions that have come are not applied, and how many that go on

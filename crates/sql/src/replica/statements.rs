@@ -187,6 +187,7 @@ impl Session {
         match statement {
             Replication::ResetReplica { all, channel } => {
                 self.context.require("RELOAD")?;
+                instance.open_missing_channels()?;
                 for channel in chosen(&instance, channel.as_deref())? {
                     reset(&instance, &channel, *all)?;
                 }
@@ -198,6 +199,7 @@ impl Session {
             | Replication::Stop(_) => self.context.require_any(RIGHTS)?,
             _ => return Ok(false),
         }
+        instance.open_missing_channels()?;
         match statement {
             Replication::ChangeSource { options, channel } => {
                 self.note(change_source(
@@ -213,6 +215,10 @@ impl Session {
                 self.outwait_ending(threads)?;
                 self.note(start(&instance, threads)?);
             }
+            // The applier may wait for locks of this very session.
+            Replication::Stop(_) if self.locks.has_explicit() || self.locks.has_global() => {
+                return Err(errors::has_locked_tables());
+            }
             Replication::Stop(threads) => {
                 let (receives, applies) = which(threads);
                 let channels = chosen(&instance, threads.channel.as_deref())?;
@@ -227,7 +233,7 @@ impl Session {
                     if !runs {
                         self.note(vec![already_stopped(channel.name())]);
                     }
-                    // What the applier waits for may never come: locks of this very session, for example.
+                    // What the applier waits for may never come: locks of an open transaction, for example.
                     channel.tell_to_stop(receives, applies);
                     while !channel.has_stopped(receives, applies) {
                         self.context.check()?;

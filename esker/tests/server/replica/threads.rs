@@ -116,3 +116,41 @@ fn threads_of_a_channel_are_listed_and_can_be_killed() {
     c.run("STOP REPLICA");
     assert_eq!(c.lines(threads), [""; 0]);
 }
+
+/// The applier may wait for locks of the session that stops it.
+#[test]
+fn who_has_locks_stops_no_replica() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, replica) = pair(dir.path());
+    let mut c = replica.connect();
+    follow(&mut source.connect(), &mut c);
+    for lock in ["FLUSH TABLES WITH READ LOCK", "LOCK TABLES d.t READ"] {
+        c.run(lock);
+        for stop in ["STOP REPLICA", "STOP REPLICA SQL_THREAD"] {
+            assert_eq!(c.code(stop), Some(1192), "{lock}");
+        }
+        c.run("UNLOCK TABLES");
+    }
+    c.run("STOP REPLICA");
+}
+
+/// A full disk at the start, for example.
+#[test]
+fn a_channel_that_could_not_be_opened_is_opened_by_a_later_statement() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (source, mut replica) = pair(dir.path());
+    follow(&mut source.connect(), &mut replica.connect());
+    replica.kill();
+    let relay = dir.path().join("replica/relay/default");
+    let away = dir.path().join("away");
+    std::fs::rename(&relay, &away).expect("moved");
+    std::fs::write(&relay, "no folder").expect("a file");
+    replica.restart();
+    let mut c = replica.connect();
+    assert_eq!(c.code("START REPLICA"), Some(1201));
+    std::fs::remove_file(&relay).expect("removed");
+    std::fs::rename(&away, &relay).expect("moved back");
+    write(&mut source.connect(), 0..5);
+    c.run("START REPLICA");
+    follow(&mut source.connect(), &mut c);
+}
