@@ -2,8 +2,8 @@
 //!
 //! Numbers of types: 160 annotation, 161 checkpoint, 162 GTID, 163 list of GTIDs, 164 start of encryption (refused),
 //! 165–171 compressed statements and rows. Neighbours: `assemble` meets them; `state` keeps sets of GTIDs.
-//! **Invariants**: within a domain, numbers of transactions only rise; so a set of a channel is the last one of each
-//! domain.
+//! **Invariants**: a set is the last transaction of each domain. Within a domain numbers rise, until a source begins
+//! them anew or (without `gtid_strict_mode`) another server writes there, too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,17 +91,26 @@ impl MariaGtidSet {
         self.0.values()
     }
 
-    /// A transaction was executed.
+    /// The last of a domain.
+    pub fn last(&self, domain: u32) -> Option<&MariaGtid> {
+        self.0.get(&domain)
+    }
+
+    /// A transaction was executed: it is the last of its domain now, also if the source has begun its numbers anew.
     pub fn add(&mut self, gtid: MariaGtid) {
-        let last = self.0.entry(gtid.domain).or_insert(gtid);
-        if gtid.sequence > last.sequence {
-            *last = gtid;
+        self.0.insert(gtid.domain, gtid);
+    }
+
+    /// It was executed, before or behind what is known of its domain.
+    pub fn raise(&mut self, gtid: MariaGtid) {
+        if !self.contains(&gtid) {
+            self.add(gtid);
         }
     }
 
-    /// Was it executed?
+    /// Has its domain come to its number?
     pub fn contains(&self, gtid: &MariaGtid) -> bool {
-        let last = self.0.get(&gtid.domain);
+        let last = self.last(gtid.domain);
         last.is_some_and(|last| last.sequence >= gtid.sequence)
     }
 }
@@ -190,9 +199,12 @@ mod tests {
     #[test]
     fn sets_keep_the_last_of_each_domain() {
         let mut set: MariaGtidSet = "0-1-7, 2-5-1".parse().expect("set");
-        set.add("0-2-9".parse().expect("GTID"));
-        set.add("0-1-8".parse().expect("GTID"));
+        set.raise("0-2-9".parse().expect("GTID"));
+        set.raise("0-1-8".parse().expect("GTID"));
         assert_eq!(set.to_string(), "0-2-9,2-5-1");
+        set.add("2-5-0".parse().expect("GTID"));
+        assert_eq!(set.to_string(), "0-2-9,2-5-0");
+        set.add("2-5-1".parse().expect("GTID"));
         let has = |text: &str| set.contains(&text.parse().expect("GTID"));
         assert!(has("0-1-3") && has("2-5-1") && !has("0-2-10") && !has("1-1-1"));
         assert!("0-1".parse::<MariaGtid>().is_err());

@@ -5,8 +5,9 @@
 //! what delimits them, `mariadb` reads what only MariaDB writes, `compressed` what it compresses, `load` what LOAD DATA
 //! is as a statement), [`filter`] says which of them concern this replica,
 //! [`coordinator`] decides which worker gets a group and when, [`progress`] knows what has been applied, [`state`] is
-//! its form in the database. Neighbours: `sql`'s applier runs groups in sessions and commits a channel's state in the
-//! record of each transaction; the relay log implements [`EventSource`]. Reasons: `docs/decisions/applier.md`.
+//! its form in the database, [`slave_pos`] what is kept of MariaDB's GTIDs when a channel forgets them. Neighbours:
+//! `sql`'s applier runs groups in sessions and commits a channel's state in the record of each transaction; the relay
+//! log implements [`EventSource`]. Reasons: `docs/decisions/applier.md`.
 //!
 //! **Invariants**
 //! - Groups have ordinals without gaps, in the order of the source; the same events behind the same place give the same
@@ -21,6 +22,7 @@ pub mod filter;
 mod load;
 pub(crate) mod mariadb;
 pub mod progress;
+pub mod slave_pos;
 pub mod state;
 
 use std::ops::Range;

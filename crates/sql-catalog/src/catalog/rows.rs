@@ -1,5 +1,5 @@
 //! Rows of the catalog's tree that define nothing: what replication channels have applied, and how they are configured;
-//! the number of the last change of the accounts; when events ran last.
+//! MariaDB's GTIDs that channels have forgotten; the number of the last change of the accounts; when events ran last.
 //!
 //! Neighbours: the applier of the crate above knows what is in the values; here are their keys. **Invariants**: a row
 //! that says what was applied is written in the transaction that did it, without a lock: no two transactions of a
@@ -23,6 +23,8 @@ const SETTINGS: u8 = b'S';
 
 /// GTIDs that were executed without a binary log have rows as channels have, under a name that no channel can have.
 const UNLOGGED: &str = "\n";
+/// The same for what is kept of MariaDB's GTIDs apart from channels.
+const SLAVE_POS: &str = "\n\n";
 
 /// A row of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl Catalog {
         scan_prefix(&self.inner.engine, &self.inner.tree, &prefix, |key, _| {
             let name = key.split(|byte| *byte == 0).next().unwrap_or_default();
             let name = String::from_utf8_lossy(name).into_owned();
-            if names.last() != Some(&name) && name != UNLOGGED {
+            if names.last() != Some(&name) && ![UNLOGGED, SLAVE_POS].contains(&&*name) {
                 names.push(name);
             }
             Ok(())
@@ -192,6 +194,25 @@ impl Catalog {
         match one(&values)? {
             Some(value) => self.put_channel_row(txn, &ChannelRow::checkpoint(UNLOGGED, value)),
             None => Ok(()),
+        }
+    }
+
+    /// What is kept of MariaDB's GTIDs apart from channels: bytes that only their owner reads.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn slave_pos(&self) -> SqlResult<Option<Vec<u8>>> {
+        Ok(self.channel_rows(SLAVE_POS)?.checkpoint)
+    }
+
+    /// Keeps another value of it, or none.
+    ///
+    /// # Errors
+    /// Of the engine.
+    pub fn put_slave_pos(&self, txn: &mut Txn, value: Option<Vec<u8>>) -> SqlResult<()> {
+        match value {
+            Some(value) => self.put_channel_row(txn, &ChannelRow::checkpoint(SLAVE_POS, value)),
+            None => self.delete_channel(txn, SLAVE_POS),
         }
     }
 

@@ -383,6 +383,7 @@ pub(super) static KNOWN: &[VarDef] = &[
     var("gtid_next", S, SET, VarKind::Text, "AUTOMATIC"),
     fact("gtid_owned", B, VarKind::Text, ""),
     var("gtid_purged", G, SET, VarKind::Text, ""),
+    var("gtid_slave_pos", G, SET, VarKind::Text, ""),
     fact("have_compress", G, VarKind::Text, "YES"),
     fact("have_dynamic_loading", G, VarKind::Text, "NO"),
     fact("have_geometry", G, VarKind::Text, "YES"),

@@ -388,6 +388,10 @@ impl Feed {
             // Nor is it executed: what this server has lost may still be fetched, under another number.
             group.skip();
             group.id = Id::Position;
+        } else if self.shared.settings.overtaken.has(&group) {
+            // Nor does it say how far its domain is.
+            group.skip();
+            group.id = Id::Position;
         } else if self.is_unwanted(&group) || self.shared.takes_skip(group.events()) {
             group.skip();
         }

@@ -43,6 +43,8 @@ mod label_tests;
 #[cfg(test)]
 mod relayed_tests;
 #[cfg(test)]
+mod slave_pos_tests;
+#[cfg(test)]
 mod source_tables_tests;
 #[cfg(test)]
 mod stranger_tests;
@@ -56,6 +58,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use esker_binlog::apply::Group;
 pub use esker_binlog::apply::filter::Filters;
 pub use esker_binlog::apply::state::ChannelState;
 pub use esker_binlog::apply::{EventSource, Id, Incoming, MariaGtidSet, Place, RelayPlace};
@@ -72,8 +75,8 @@ use rules::Rules;
 use shared::Shared;
 pub(crate) use shared::name_of;
 pub use source_tables::SourceTables;
-pub(crate) use store::keep_state;
-pub use store::{channels, forget, keep_settings, load, place, settings};
+pub use store::{channels, forget, keep_settings, load, place, settings, slave_pos};
+pub(crate) use store::{keep_state, set_slave_pos, slave_pos_of};
 
 /// Where a channel stops by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,10 +138,32 @@ pub struct Settings {
     pub skips: u64,
     /// Temporary tables of the source's sessions.
     pub temporary: Arc<SourceTables>,
+    /// What it passes over because of MariaDB's GTIDs.
+    pub overtaken: Overtaken,
     /// Attempts that the channel has repeated since the server has started.
     pub retries: Arc<AtomicU64>,
     /// Numbers for the sessions of workers.
     pub connection_ids: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// Transactions of MariaDB that a channel passes over, because another one has come further in their domains since they
+/// were received. Without MASTER_USE_GTID there are none: numbers say nothing then, for a source that begins its binary
+/// log anew begins its numbers anew.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Overtaken {
+    /// How far domains have come.
+    pub gtids: MariaGtidSet,
+    /// Up to where the relay log had been filled by then.
+    pub until: RelayPlace,
+}
+
+impl Overtaken {
+    fn has(&self, group: &Group) -> bool {
+        match &group.id {
+            Id::Maria(gtid) => group.end.relay <= self.until && self.gtids.contains(gtid),
+            Id::Gtid(_) | Id::Position => false,
+        }
+    }
 }
 
 /// Why a channel has stopped.

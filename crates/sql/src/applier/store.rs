@@ -1,10 +1,12 @@
 //! The state of channels in the database.
 //!
 //! Neighbours: `esker_binlog::apply::state` has the format, the catalog the keys; workers write what they apply
-//! themselves. **Invariant**: a checkpoint is in the log before any transaction that reuses a row which it covers.
+//! themselves. **Invariants**: a checkpoint is in the log before any transaction that reuses a row which it covers; the
+//! transaction in which a channel forgets what it has applied of MariaDB's GTIDs keeps them as `gtid_slave_pos`.
 
-use esker_binlog::apply::Place;
+use esker_binlog::apply::slave_pos::{AppliedByChannel, SlavePos};
 use esker_binlog::apply::state::ChannelState;
+use esker_binlog::apply::{MariaGtidSet, Place};
 use esker_sql_catalog::catalog::ChannelRow;
 use esker_sql_catalog::exec_error::engine_error;
 use esker_types::{SqlResult, errors};
@@ -26,7 +28,7 @@ pub fn load(instance: &Instance, channel: &str) -> SqlResult<ChannelState> {
 /// they stay executed.
 ///
 /// # Errors
-/// Those of the engine.
+/// What is kept of MariaDB's is damaged; those of the engine.
 pub fn place(instance: &Instance, channel: &str, place: Place) -> SqlResult<()> {
     let state = ChannelState {
         end: place,
@@ -36,6 +38,7 @@ pub fn place(instance: &Instance, channel: &str, place: Place) -> SqlResult<()> 
     let _unlogged = instance.lock_unlogged();
     let mut txn = catalog.row_transaction();
     instance.write_unlogged(&mut txn)?;
+    keep_maria(instance, &mut txn, channel)?;
     catalog.delete_channel_progress(&mut txn, channel)?;
     let row = ChannelRow::checkpoint(channel, state.checkpoint());
     catalog.put_channel_row(&mut txn, &row)?;
@@ -54,17 +57,79 @@ pub(crate) fn keep_state(
     commit(instance, with_checkpoint(instance, channel, state)?)
 }
 
-/// Forgets a channel and its settings.
+/// Forgets a channel and its settings. Its GTIDs stay executed.
 ///
 /// # Errors
-/// Those of the engine.
+/// What is kept of MariaDB's is damaged; those of the engine.
 pub fn forget(instance: &Instance, channel: &str) -> SqlResult<()> {
     let catalog = &instance.catalog;
     let _unlogged = instance.lock_unlogged();
     let mut txn = catalog.row_transaction();
     instance.write_unlogged(&mut txn)?;
+    keep_maria(instance, &mut txn, channel)?;
     catalog.delete_channel(&mut txn, channel)?;
     commit(instance, txn)
+}
+
+/// `gtid_slave_pos`, as of the last commit: the last GTID of MariaDB in each domain that any channel has applied.
+///
+/// # Errors
+/// What is kept of it is damaged; those of the engine.
+pub fn slave_pos(instance: &Instance) -> SqlResult<MariaGtidSet> {
+    slave_pos_of(instance, &maria_by_channel(instance)?)
+}
+
+/// The same, where channels have applied this.
+///
+/// # Errors
+/// As [`slave_pos`].
+pub(crate) fn slave_pos_of(
+    instance: &Instance,
+    channels: &AppliedByChannel,
+) -> SqlResult<MariaGtidSet> {
+    Ok(kept_slave_pos(instance)?.now(channels))
+}
+
+/// SET GLOBAL gtid_slave_pos. No channel applies anything meanwhile.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn set_slave_pos(instance: &Instance, gtids: MariaGtidSet) -> SqlResult<()> {
+    let _alone = instance.lock_unlogged();
+    let position = SlavePos::at(gtids, maria_by_channel(instance)?);
+    let mut txn = instance.catalog.row_transaction();
+    instance.catalog.put_slave_pos(&mut txn, position.value())?;
+    commit(instance, txn)
+}
+
+/// The transaction is one in which a channel forgets what it has applied: it keeps what was MariaDB's. The caller has
+/// the lock of unlogged GTIDs until it is committed.
+fn keep_maria(instance: &Instance, txn: &mut esker_engine::Txn, channel: &str) -> SqlResult<()> {
+    let before = kept_slave_pos(instance)?;
+    let position = before.without(channel, maria_by_channel(instance)?);
+    match position == before {
+        true => Ok(()),
+        false => instance.catalog.put_slave_pos(txn, position.value()),
+    }
+}
+
+fn kept_slave_pos(instance: &Instance) -> SqlResult<SlavePos> {
+    let value = instance.catalog.slave_pos()?;
+    SlavePos::read(value.as_deref())
+        .map_err(|e| errors::channel_damaged(format!("gtid_slave_pos: {e}")))
+}
+
+/// What channels have applied of MariaDB's GTIDs. One that cannot be read counts as one that has applied nothing.
+fn maria_by_channel(instance: &Instance) -> SqlResult<AppliedByChannel> {
+    let mut applied = AppliedByChannel::new();
+    for name in channels(instance)? {
+        match load(instance, &name) {
+            Ok(state) => drop(applied.insert(name, state.maria)),
+            // The channel says so, too, when it is opened.
+            Err(e) => tracing::error!("GTIDs of channel '{name}': {}", e.message),
+        }
+    }
+    Ok(applied)
 }
 
 /// The channels that the database knows.

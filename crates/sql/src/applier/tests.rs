@@ -208,6 +208,7 @@ pub(super) fn settings() -> Settings {
         checks_user: None,
         anonymous: Anonymous::Off,
         temporary: Arc::default(),
+        overtaken: super::Overtaken::default(),
         retries: Arc::default(),
         connection_ids: Arc::new(move || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
     }

@@ -119,6 +119,7 @@ impl Instance {
                 }
                 Err(_) => self.globals.get(id),
             },
+            "gtid_slave_pos" => VarValue::Text(self.gtid_slave_pos().to_string().into()),
             "gtid_owned" => VarValue::Text(self.binlog.owned.shown().into()),
             _ => self.globals.get(id),
         }

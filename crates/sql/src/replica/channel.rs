@@ -16,7 +16,10 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::reception::{ReceiverState, ReceiverView, Reception};
 use super::settings::ChannelSettings;
-use crate::applier::{self, Anonymous, Applier, Place, Settings, SourceTables, Status, Until};
+use crate::applier::{
+    self, Anonymous, Applier, ChannelState, MariaGtidSet, Overtaken, Place, Settings, SourceTables,
+    Status, Until,
+};
 use crate::instance::Instance;
 
 /// What relay logs and their indexes are called where no option names them.
@@ -285,6 +288,10 @@ impl Channel {
             ))
         })?;
         let configured = self.settings();
+        let overtaken = match configured.maria_gtid {
+            true => self.overtaken(instance, &state)?,
+            false => Overtaken::default(),
+        };
         let weak = Arc::downgrade(instance);
         // Transactions with GTIDs of their own are not skipped: an empty one with the same GTID says so.
         let has_gtids = instance.variable_text("gtid_mode") == "ON";
@@ -303,6 +310,7 @@ impl Channel {
             anonymous: configured.anonymous,
             skips,
             temporary: self.temporary.clone(),
+            overtaken,
             retries: self.retries.clone(),
             connection_ids: Arc::new(move || {
                 let instance = weak.upgrade();
@@ -319,6 +327,31 @@ impl Channel {
         parts.applier = Some(Arc::new(applier));
         parts.until = until;
         Ok(())
+    }
+
+    /// What is in the relay log already, in domains in which others have come further than this channel: another
+    /// channel, or `gtid_slave_pos` as it was set.
+    fn overtaken(&self, instance: &Instance, state: &ChannelState) -> SqlResult<Overtaken> {
+        let mut gtids = MariaGtidSet::default();
+        for gtid in applier::slave_pos(instance)?.iter() {
+            if state.maria.last(gtid.domain) != Some(gtid) {
+                gtids.add(*gtid);
+            }
+        }
+        let until = self.relay.received().end.relay;
+        Ok(Overtaken { gtids, until })
+    }
+
+    /// What it has applied of MariaDB's GTIDs.
+    ///
+    /// # Errors
+    /// Damaged rows; of the engine.
+    pub(super) fn applied_maria(&self, instance: &Instance) -> SqlResult<MariaGtidSet> {
+        let applier = self.parts.lock().applier.clone();
+        match applier {
+            Some(applier) => Ok(applier.status().maria),
+            None => Ok(applier::load(instance, &self.name)?.maria),
+        }
     }
 
     /// The threads that a statement speaks of.
@@ -369,6 +402,11 @@ impl Channel {
         }
     }
 
+    /// Nobody starts, stops or changes it meanwhile.
+    pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock()
+    }
+
     /// Stops for good; nothing of the channel holds the database afterwards.
     pub(super) fn close(&self) {
         self.stop(true, true);
@@ -382,6 +420,19 @@ impl Channel {
     pub(super) fn restart(&self, instance: &Instance, file: &str, position: u64) -> SqlResult<()> {
         let _changing = self.changing.lock();
         let place = self.relay.restart(file, position);
+        let place = place.map_err(|e| relay_failed(&self.name, &e))?;
+        applier::place(instance, &self.name, place)?;
+        self.parts.lock().applier = None;
+        Ok(())
+    }
+
+    /// Throws away what was received and is not applied. The caller has [`Self::hold`], and nothing runs.
+    ///
+    /// # Errors
+    /// Of the relay log and the engine.
+    pub(super) fn receive_anew(&self, instance: &Instance) -> SqlResult<()> {
+        let applied = applier::load(instance, &self.name)?.end;
+        let place = self.relay.restart(&applied.source_file, applied.source_pos);
         let place = place.map_err(|e| relay_failed(&self.name, &e))?;
         applier::place(instance, &self.name, place)?;
         self.parts.lock().applier = None;

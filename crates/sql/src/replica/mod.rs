@@ -4,9 +4,9 @@
 //! form in the catalog), `at_start`
 //! (rules among the options of a start), `reception` (what a receiver and its channel know of each other), `channel`
 //! (a channel: relay log, receiver, applier), `failover` (other sources that it may go over to), `statements` (of
-//! sessions), `status` (SHOW REPLICA STATUS), `wait` (SOURCE_POS_WAIT). Neighbours: the server's receivers have the
-//! sockets and are begun through [`Host`](crate::Host); [`applier`](crate::applier) applies. Reasons:
-//! `docs/decisions/replica.md`.
+//! sessions), `slave_pos` (`gtid_slave_pos`), `status` (SHOW REPLICA STATUS), `wait` (SOURCE_POS_WAIT). Neighbours: the
+//! server's receivers have the sockets and are begun through [`Host`](crate::Host); [`applier`](crate::applier)
+//! applies. Reasons: `docs/decisions/replica.md`.
 //!
 //! **Invariants**
 //! - Passwords are in the catalog alone: nothing shows or logs them.
@@ -18,6 +18,7 @@ mod failover;
 mod options;
 mod reception;
 mod settings;
+mod slave_pos;
 mod statements;
 mod status;
 mod wait;

@@ -186,6 +186,9 @@ impl ChannelSettings {
                 _ => self.option(&name, &text, &mut place)?,
             }
         }
+        // Who names a place goes by it, as in MariaDB.
+        let is_use_gtid = |name: &str| matches!(name, "SOURCE_USE_GTID" | "MASTER_USE_GTID");
+        self.maria_gtid &= !place.is_named() || options.iter().any(|(name, _)| is_use_gtid(name));
         Ok(place)
     }
 

@@ -194,13 +194,12 @@ impl Reception {
                     .max(esker_binlog::files::FIRST_EVENT),
             ));
         }
-        let state = crate::applier::load(&self.instance, &self.name)?;
         if self.settings.maria_gtid {
-            let mut known = state.maria.clone();
-            received.maria.iter().for_each(|gtid| known.add(*gtid));
-            let known: Vec<_> = known.iter().map(ToString::to_string).collect();
-            return Ok(StartFrom::Maria(known.join(",")));
+            let mut known = crate::applier::slave_pos(&self.instance)?;
+            received.maria.iter().for_each(|gtid| known.raise(*gtid));
+            return Ok(StartFrom::Maria(known.to_string()));
         }
+        let state = crate::applier::load(&self.instance, &self.name)?;
         let mut known = self.instance.gtid_executed();
         known.union(&state.all_gtids());
         known.union(&received.gtids);

@@ -84,7 +84,7 @@ fn concerns(option: &str) -> Concerns {
 }
 
 /// 3081.
-fn must_stop(name: &str) -> SqlError {
+pub(super) fn must_stop(name: &str) -> SqlError {
     let text = format!(
         "This operation cannot be performed with running replication threads; run STOP REPLICA FOR CHANNEL '{name}' \
          first"

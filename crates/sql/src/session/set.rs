@@ -268,14 +268,8 @@ impl Session {
             .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
         self.context.check_special(id, given)?;
         self.admit_setting_here(id.def().name, true)?;
-        if id.def().name == "gtid_purged" {
-            let text = match given {
-                None => return Err(errors::variable_without_default(id.def().name)),
-                Some(Value::Null) => "NULL".into(),
-                Some(given @ Value::Str(_)) => printed(given),
-                Some(_) => return Err(errors::wrong_type(id.def().name)),
-            };
-            self.context.instance.set_gtid_purged(&text)?;
+        if matches!(id.def().name, "gtid_purged" | "gtid_slave_pos") {
+            self.set_gtids(id.def().name, given)?;
             return Ok(Taken::default());
         }
         if let Some(Value::Str(text)) = given
@@ -302,6 +296,21 @@ impl Session {
         self.apply_global(id);
         self.warn_of_skips(id.def().name, &before);
         Ok(taken)
+    }
+
+    /// Sets of GTIDs that stand elsewhere than among the values of variables.
+    fn set_gtids(&self, name: &str, given: Option<&Value>) -> SqlResult<()> {
+        let instance = &self.context.instance;
+        let text = match given {
+            None => return Err(errors::variable_without_default(name)),
+            Some(Value::Null) => return Err(errors::wrong_value(name, "NULL")),
+            Some(given @ Value::Str(_)) => printed(given),
+            Some(_) => return Err(errors::wrong_type(name)),
+        };
+        match name {
+            "gtid_purged" => instance.set_gtid_purged(&text),
+            _ => instance.set_gtid_slave_pos(&text),
+        }
     }
 
     /// 4016, where a global variable that was something else `before` leaves channels with GTIDs something to skip.

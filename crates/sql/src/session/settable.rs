@@ -54,7 +54,7 @@ impl Refuses {
                 ),
             ]),
             ("gtid_next", false)
-            | ("enforce_gtid_consistency" | "gtid_mode" | "gtid_purged", true)
+            | ("enforce_gtid_consistency" | "gtid_mode" | "gtid_purged" | "gtid_slave_pos", true)
             | ("binlog_row_value_options" | "xa_detach_on_prepare", _) => Self::InBoth,
             (
                 "binlog_transaction_compression"

@@ -41,6 +41,17 @@ pub fn channel_damaged(why: impl Display) -> SqlError {
     SqlError::new(1872, "HY000", why.to_string())
 }
 
+/// 1941: of MariaDB, whose `gtid_slave_pos` this is about.
+pub fn malformed_gtid_list() -> SqlError {
+    SqlError::new(1941, "HY000", "Could not parse GTID list")
+}
+
+/// 1943: of MariaDB, two GTIDs of one domain.
+pub fn gtids_of_one_domain(one: impl Display, other: impl Display, domain: u32) -> SqlError {
+    let text = format!("GTID {one} and {other} conflict (duplicate domain id {domain})");
+    SqlError::new(1943, "HY000", text)
+}
+
 /// 3067: a rule of CHANGE REPLICATION FILTER.
 pub fn filter_pattern() -> SqlError {
     let text = "Supplied filter list contains a value which is not in the required format 'db_pattern.table_pattern'";

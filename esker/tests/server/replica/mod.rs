@@ -5,8 +5,8 @@
 //! `certificates` has logins with one, `histories` random histories, `differences` what only settings and accounts of
 //! the source say, `own_rules` what only those of the replica say, `events` those by the clock, `failover` other
 //! sources, `modes` what gtid_mode says, `options` those of CHANGE REPLICATION SOURCE, `rules` what channels leave out,
-//! and where they stop, `settings` what variables are for, `stages` what is shown of a channel, `threads` its threads
-//! in the process list, `unlogged` servers without a binary log.
+//! and where they stop, `settings` what variables are for, `slave_pos` how far a replica of MariaDB is, `stages` what
+//! is shown of a channel, `threads` its threads in the process list, `unlogged` servers without a binary log.
 
 mod broken_streams;
 mod certificates;
@@ -20,6 +20,7 @@ mod own_rules;
 mod roles;
 mod rules;
 mod settings;
+mod slave_pos;
 mod sources;
 mod stages;
 mod threads;
