@@ -141,7 +141,7 @@ fn a_channel_that_could_not_be_opened_is_opened_by_a_later_statement() {
     let (source, mut replica) = pair(dir.path());
     follow(&mut source.connect(), &mut replica.connect());
     replica.kill();
-    let relay = dir.path().join("replica/relay/default");
+    let relay = dir.path().join("replica/data/relay/default");
     let away = dir.path().join("away");
     std::fs::rename(&relay, &away).expect("moved");
     std::fs::write(&relay, "no folder").expect("a file");
