@@ -385,9 +385,11 @@ impl Feed {
         }
         self.shared.processes(&group);
         if self.is_own(&group) {
-            // Nor is it executed: what this server has lost may still be fetched, under another number.
             group.skip();
-            group.id = Id::Position;
+            if self.is_lost(&group) {
+                // It stays so, and may still be fetched under another number of the server.
+                group.id = Id::Position;
+            }
         } else if self.shared.settings.overtaken.has(&group) {
             // Nor does it say how far its domain is.
             group.skip();
@@ -427,6 +429,15 @@ impl Feed {
     /// It says that it was executed here first.
     fn is_own(&self, group: &Group) -> bool {
         group.server_id == self.shared.rules.own_id && group.server_id != 0
+    }
+
+    /// This server does not have what it has executed once: it was made anew.
+    fn is_lost(&self, group: &Group) -> bool {
+        let binlog = &self.shared.instance.binlog;
+        match &group.id {
+            Id::Gtid(gtid) => !binlog.owned.is_executed(gtid, || binlog.executed()),
+            Id::Maria(_) | Id::Position => false,
+        }
     }
 
     /// It is of a server that does not count, or has come another way.

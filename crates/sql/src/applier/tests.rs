@@ -595,6 +595,12 @@ fn what_is_logged_keeps_its_origin_and_does_not_come_back() {
     let status = source.apply(&events);
     assert_eq!((status.failure, source.dump()), (None, before));
     assert!(status.transactions > 10);
+    // Nothing is left for it to apply.
+    let executed: GtidSet = source.client(1).ok("SELECT @@GLOBAL.gtid_executed")[0]
+        .trim_end_matches('|')
+        .parse()
+        .expect("GTIDs");
+    assert_eq!(status.gtids, executed);
 }
 
 /// A server that was made anew with its old number has none of what it has lost, and says so.

@@ -45,6 +45,11 @@ impl Entries {
         self.owners.contains_key(gtid) || self.reserved.contains(gtid)
     }
 
+    /// Is it executed, as far as the files, which have `in_files`, and this know?
+    fn is_executed(&self, gtid: &Gtid, in_files: &GtidSet) -> bool {
+        in_files.contains(gtid) || self.unlogged.contains(gtid) || self.committed.contains(gtid)
+    }
+
     /// One less waits for a GTID of this session.
     fn forget_wish(&mut self, owner: u64) {
         let left = self.wanted.get_mut(&owner).expect("it was counted");
@@ -123,8 +128,7 @@ impl OwnedGtids {
     ) -> Taken {
         let mut entries = self.entries.lock();
         let executed = executed();
-        let in_files = executed.contains(gtid);
-        if in_files || entries.unlogged.contains(gtid) || entries.committed.contains(gtid) {
+        if entries.is_executed(gtid, &executed) {
             return Taken::Executed;
         }
         if entries.unswept >= SWEEP_AT {
@@ -135,6 +139,12 @@ impl OwnedGtids {
         }
         entries.owners.insert(gtid.clone(), session);
         Taken::Owned
+    }
+
+    /// Is it executed? `executed` as above.
+    pub(crate) fn is_executed(&self, gtid: &Gtid, executed: impl FnOnce() -> Arc<GtidSet>) -> bool {
+        let entries = self.entries.lock();
+        entries.is_executed(gtid, &executed())
     }
 
     /// Would a session have to wait for it?

@@ -23,7 +23,7 @@ mod statements;
 mod status;
 mod wait;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use esker_types::{SqlError, SqlResult, errors};
@@ -45,8 +45,8 @@ const MAX_CHANNELS: usize = 256;
 /// All channels by name; the default one has the empty name.
 pub(crate) struct Channels {
     by_name: Mutex<BTreeMap<String, Arc<Channel>>>,
-    /// Those that could not be opened when the server started.
-    unopened: Mutex<BTreeSet<String>>,
+    /// Those that could not be opened when the server started, and why.
+    unopened: Mutex<BTreeMap<String, SqlError>>,
     /// Rules that new channels begin with, and when they were made, microseconds since the epoch. Gone with the server,
     /// as MySQL's are.
     global: Mutex<(Filters, i64)>,
@@ -83,10 +83,24 @@ impl Channels {
     }
 
     /// # Errors
-    /// 3074.
+    /// 3074; why it could not be opened.
     pub(crate) fn get(&self, name: &str) -> SqlResult<Arc<Channel>> {
         let found = self.by_name.lock().get(name).cloned();
-        found.ok_or_else(|| does_not_exist(name))
+        let unopened = || self.unopened.lock().get(name).cloned();
+        found.ok_or_else(|| unopened().unwrap_or_else(|| does_not_exist(name)))
+    }
+
+    /// All; there may be none.
+    ///
+    /// # Errors
+    /// None of them could be opened.
+    fn all_opened(&self) -> SqlResult<Vec<Arc<Channel>>> {
+        let all = self.all();
+        let unopened = self.unopened.lock();
+        match unopened.values().next().filter(|_| all.is_empty()) {
+            Some(why) => Err(why.clone()),
+            None => Ok(all),
+        }
     }
 
     /// May a channel go without its name? The default one is always there, so not beside another one.
@@ -108,6 +122,7 @@ impl Channels {
                 "Failed to create or recover replication info repositories: too many channels";
             return Err(errors::channel_failed(text));
         }
+        self.unopened.lock().remove(channel.name());
         all.insert(channel.name().to_owned(), channel);
         Ok(())
     }
@@ -122,10 +137,12 @@ const IGNORES_SERVERS: &str = "there is at least one replication channel with IG
                                empty).Before you set @@GLOBAL.GTID_MODE = ON, ensure no channel has a configured \
                                value for IGNORE_SERVER_IDS";
 
-/// 3074.
+/// There is no such channel.
+const DOES_NOT_EXIST: u16 = 3074;
+
 fn does_not_exist(name: &str) -> SqlError {
     let text = format!("Replica channel '{name}' does not exist.");
-    SqlError::new(3074, "HY000", text)
+    SqlError::new(DOES_NOT_EXIST, "HY000", text)
 }
 
 /// 3079.
@@ -227,8 +244,9 @@ impl Instance {
     }
 
     fn open_channel(self: &Arc<Self>, name: &str) -> SqlResult<Option<Arc<Channel>>> {
-        let opened = Channel::open(self, name).inspect_err(|_| {
-            self.channels.unopened.lock().insert(name.to_owned());
+        let opened = Channel::open(self, name).inspect_err(|why| {
+            let mut unopened = self.channels.unopened.lock();
+            unopened.insert(name.to_owned(), why.clone());
         })?;
         if let Some(channel) = &opened {
             self.channels.add(channel.clone())?;
@@ -236,15 +254,15 @@ impl Instance {
         Ok(opened)
     }
 
-    /// Opens the channels that could not be opened at the start: the disk was full then, perhaps.
-    ///
-    /// # Errors
-    /// It still cannot be done.
-    fn open_missing_channels(self: &Arc<Self>) -> SqlResult<()> {
-        let missing = std::mem::take(&mut *self.channels.unopened.lock());
-        // All are tried, and those that fail stay missing.
-        let opened = missing.iter().map(|name| self.open_channel(name).map(drop));
-        opened.collect::<Vec<_>>().into_iter().collect()
+    /// Opens the channels that could not be opened at the start: the disk was full then, perhaps. Of those that still
+    /// cannot be opened statements that name them say why.
+    fn open_missing_channels(self: &Arc<Self>) {
+        let missing: Vec<String> = self.channels.unopened.lock().keys().cloned().collect();
+        for name in missing {
+            if let Err(e) = self.open_channel(&name) {
+                tracing::error!("replication channel '{name}': {}", e.message);
+            }
+        }
     }
 
     /// `Rpl_semi_sync_replica_status`, how many transactions that have come are not applied, and how many that go on

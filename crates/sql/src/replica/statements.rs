@@ -187,7 +187,7 @@ impl Session {
         match statement {
             Replication::ResetReplica { all, channel } => {
                 self.context.require("RELOAD")?;
-                instance.open_missing_channels()?;
+                instance.open_missing_channels();
                 for channel in chosen(&instance, channel.as_deref())? {
                     reset(&instance, &channel, *all)?;
                 }
@@ -199,7 +199,7 @@ impl Session {
             | Replication::Stop(_) => self.context.require_any(RIGHTS)?,
             _ => return Ok(false),
         }
-        instance.open_missing_channels()?;
+        instance.open_missing_channels();
         match statement {
             Replication::ChangeSource { options, channel } => {
                 self.note(change_source(
@@ -336,10 +336,10 @@ fn which(threads: &ReplicaThreads) -> (bool, bool) {
 /// The channel that is named, or all. The default channel may always be named: it is there, and does nothing.
 pub(super) fn chosen(instance: &Instance, name: Option<&[u8]>) -> SqlResult<Vec<Arc<Channel>>> {
     let Some(name) = name else {
-        return Ok(instance.channels.all());
+        return instance.channels.all_opened();
     };
     match instance.channels.get(&name_of(Some(name))?) {
-        Err(_) if name.is_empty() => Ok(Vec::new()),
+        Err(e) if name.is_empty() && e.code == super::DOES_NOT_EXIST => Ok(Vec::new()),
         found => Ok(vec![found?]),
     }
 }

@@ -147,7 +147,17 @@ fn a_channel_that_could_not_be_opened_is_opened_by_a_later_statement() {
     std::fs::write(&relay, "no folder").expect("a file");
     replica.restart();
     let mut c = replica.connect();
-    assert_eq!(c.code("START REPLICA"), Some(1201));
+    // The others do not care.
+    c.run("CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'nowhere', SOURCE_AUTO_POSITION = 1 FOR CHANNEL 'other'");
+    for (sql, code) in [
+        ("START REPLICA FOR CHANNEL ''", Some(1201)),
+        ("STOP REPLICA FOR CHANNEL 'other'", None),
+        ("RESET REPLICA ALL FOR CHANNEL 'other'", None),
+        ("START REPLICA", Some(1201)),
+        ("SHOW REPLICA STATUS", Some(1201)),
+    ] {
+        assert_eq!(c.code(sql), code, "{sql}");
+    }
     std::fs::remove_file(&relay).expect("removed");
     std::fs::rename(&away, &relay).expect("moved back");
     write(&mut source.connect(), 0..5);
