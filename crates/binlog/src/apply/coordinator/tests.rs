@@ -194,7 +194,7 @@ fn databases_in_common_go_to_one_worker_and_others_to_another() {
     assert_eq!(coordinator.place(&large(6, &[3])), to(1, 0));
 }
 
-/// Nobody waits for them: whoever ends the one before runs them.
+/// No worker waits for a predecessor then, so dependents may be in any queue.
 #[test]
 fn keys_in_common_keep_nobody_in_one_queue() {
     let mut coordinator = Coordinator::new(Mode::WriteSet, 2, usize::MAX, true);
