@@ -22,7 +22,11 @@ fn server(args: &[&str]) -> (Server, u16, tempfile::TempDir) {
     let port = free_port();
     let flag = format!("--esker-http-port={port}");
     let all = [&["--esker-http-address=127.0.0.1", flag.as_str()], args].concat();
-    (Server::start(dir.path(), &all), port, dir)
+    let server = Server::start(dir.path(), &all);
+    eventually("the page is past recovery", || {
+        get(port, "/nothing", "").starts_with("HTTP/1.1 404 ")
+    });
+    (server, port, dir)
 }
 
 /// What is answered to these bytes.
