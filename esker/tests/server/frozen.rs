@@ -248,6 +248,43 @@ fn writers_do_not_hold_up_who_stops_them() {
     });
 }
 
+/// The transaction waits for `read_only`, which waits for the schema change, which waits for the transaction.
+#[test]
+fn a_transaction_that_read_only_and_a_schema_change_wait_for_is_the_victim_of_a_deadlock() {
+    let (server, _dir) = server();
+    let mut c = session(&server);
+    c.run("BEGIN; UPDATE t SET b = 2 WHERE a = 1");
+    std::thread::scope(|scope| {
+        let waits = |id: &str, state: &str| {
+            let sql = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
+            let mut monitor = session(&server);
+            eventually(state, || monitor.value(&sql) == state);
+        };
+        let begin = |sql: &'static str, state: &str| {
+            let mut other = session(&server);
+            let id = other.value("SELECT CONNECTION_ID()");
+            let done = scope.spawn(move || other.code(sql));
+            waits(&id, state);
+            done
+        };
+        let alter = begin(
+            "ALTER TABLE t ADD c INT, ALGORITHM = COPY",
+            "Waiting for table metadata lock",
+        );
+        let stop = begin(
+            "SET GLOBAL super_read_only = ON",
+            "Waiting for global read lock",
+        );
+        assert_eq!(c.code("UPDATE t SET b = 3 WHERE a = 1"), Some(1213));
+        assert_eq!(alter.join().expect("it goes on"), None);
+        assert_eq!(stop.join().expect("it goes on"), None);
+    });
+    assert_eq!(
+        c.value("SELECT GROUP_CONCAT(a, b, IFNULL(c, '-')) FROM t"),
+        "11-"
+    );
+}
+
 #[test]
 fn a_kill_ends_a_function_that_waits() {
     let (server, _dir) = server();

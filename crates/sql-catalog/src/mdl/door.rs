@@ -78,6 +78,8 @@ enum State {
 pub(super) struct Door {
     windows: Windows,
     state: State,
+    /// It does not open before its request is granted or given up.
+    is_firm: bool,
 }
 
 impl Door {
@@ -86,6 +88,7 @@ impl Door {
         Self {
             windows: Windows::new(window),
             state: State::Idle,
+            is_firm: false,
         }
     }
 
@@ -97,17 +100,32 @@ impl Door {
         Self {
             windows,
             state: State::Idle,
+            is_firm: false,
         }
     }
 
-    /// A door that is closed from now on, for as long as the request waits.
+    /// A door that is closed from now on until `at_most` has passed, when its request is given up to be made again.
     pub(super) fn shut(now: Instant, at_most: Duration) -> Self {
         Self {
             windows: Windows::new(Duration::ZERO),
             state: State::Closed {
                 until: now + at_most,
             },
+            is_firm: false,
         }
+    }
+
+    /// The same for a request that waits to the end: who waits at the door waits for the request.
+    pub(super) fn firm(now: Instant, at_most: Duration) -> Self {
+        Self {
+            is_firm: true,
+            ..Self::shut(now, at_most)
+        }
+    }
+
+    /// Does it stop newcomers for as long as its request waits?
+    pub(super) fn is_firm(&self) -> bool {
+        self.is_firm && self.is_closed()
     }
 
     /// Does it stop newcomers?

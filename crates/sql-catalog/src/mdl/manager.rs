@@ -310,7 +310,6 @@ impl MetadataLocks {
             let Some(waiter) = wait.owner.connection() else {
                 continue;
             };
-            // A closed door is no edge, for it opens again.
             let (blockers, _) = self.blockers(wait, false);
             edges.extend(blockers.into_iter().map(|blocker| (waiter, blocker)));
         }
@@ -373,7 +372,6 @@ fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
         let Some(wait) = waiting.get(&id) else {
             continue;
         };
-        // A closed door is no edge: it opens again.
         let ahead = wait.object.ahead_of(&wait.waiter, false);
         for (&other, blocker) in waiting {
             let blocks = other != id

@@ -13,9 +13,9 @@
 //!   is one, and for the first of those if their door is closed at the moment. A session that already holds the object
 //!   is not held up by the queue, for those ahead wait for it.
 //! - A request that waits is in the manager's graph with everything its session holds; the last one of a cycle gets
-//!   error 1213. A closed door is no edge of the graph: it opens again. Nor is what a schema change has got of several
-//!   locks for its end, since it gives them back when it does not get the others soon. Cycles that lead through row
-//!   locks are found by `session::lock_waits`, which knows both.
+//!   error 1213. A closed door is no edge of the graph if it opens again while its request waits. Nor is what a schema
+//!   change has got of several locks for its end, since it gives them back when it does not get the others soon. Cycles
+//!   that lead through row locks are found by `session::lock_waits`, which knows both.
 //! - After a ticket resolved with success the session owns the lock; asking again takes it over.
 
 mod door;
@@ -127,7 +127,7 @@ impl LockSet {
         if self.holds(object, mode) {
             return Ok(());
         }
-        let door = Door::shut(Instant::now(), at_most);
+        let door = Door::firm(Instant::now(), at_most);
         self.acquire_slow(object, (mode, duration), door, &[])
     }
 

@@ -368,18 +368,24 @@ impl MdlObject {
         })
     }
 
-    /// Waiters ahead of `waiter` that it has to wait for: those whose doors are closed at the moment only if `doors`.
+    /// Waiters ahead of `waiter` that it has to wait for: those whose doors open again before they are granted only if
+    /// `doors`.
     pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>, doors: bool) -> Vec<Arc<Waiter>> {
-        if !waiter.own.is_empty() || (waiter.mode.fast().is_some() && !doors) {
+        if !waiter.own.is_empty() {
             return Vec::new();
         }
+        let is_edge = |q: &&Queued| doors || waiter.mode.fast().is_none() || q.door.is_firm();
         let slow = self.slow.lock();
         let ahead = slow
             .queue
             .iter()
             .take_while(|q| !Arc::ptr_eq(&q.waiter, waiter));
         let stops = |q: &&Queued| q.stops(waiter.mode);
-        ahead.filter(stops).map(|q| q.waiter.clone()).collect()
+        ahead
+            .filter(stops)
+            .filter(is_edge)
+            .map(|q| q.waiter.clone())
+            .collect()
     }
 }
 

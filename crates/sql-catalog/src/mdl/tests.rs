@@ -623,6 +623,33 @@ fn a_closed_door_is_a_blocker_and_no_edge_of_the_graph() {
 }
 
 #[test]
+fn a_firm_door_is_an_edge_of_the_graph() {
+    let manager = MetadataLocks::new();
+    let (global, table) = (manager.global(), manager.table("d", "t"));
+    let [mut writer, mut ddl, mut stops] = [(); 3].map(|()| LockSet::new(&manager));
+    writer.belongs_to(7);
+    ddl.belongs_to(8);
+    stops.belongs_to(9);
+    granted(writer.acquire(&table, MdlMode::SharedWrite, TRANSACTION));
+    granted(ddl.acquire(global, MdlMode::IntentionExclusive, STATEMENT));
+    let exclusive = ticket(ddl.acquire(&table, MdlMode::Exclusive, STATEMENT));
+    let lock = (MdlMode::ScopeShared, STATEMENT);
+    let firm = ticket(stops.acquire_firmly(global, lock, Duration::from_secs(60)));
+    // The writer waits for the one that stops writers, which waits for the change, which waits for the writer.
+    let next = writer.acquire(global, MdlMode::IntentionExclusive, STATEMENT);
+    assert!(matches!(next, Err(ExecError::Sql(e)) if e.code == 1213));
+    let mut late = LockSet::new(&manager);
+    late.belongs_to(10);
+    let behind = ticket(late.acquire(global, MdlMode::IntentionExclusive, STATEMENT));
+    let mut waits = manager.waits();
+    waits.sort_unstable();
+    assert_eq!(waits, [(8, 7), (9, 8), (10, 9)]);
+    writer.release_transaction();
+    assert!(is_granted(exclusive));
+    drop((firm, behind));
+}
+
+#[test]
 fn what_is_given_back_soon_is_no_edge_of_the_graph() {
     let manager = MetadataLocks::new();
     let both = ["p", "c"].map(|name| manager.table("d", name));

@@ -322,6 +322,11 @@ impl Session {
                     let timeout = engine_error(&EngineError::LockWaitTimeout);
                     return Err(self.name_blockers(timeout));
                 }
+                // Not at first: others of the channel make way for a wait, in a moment.
+                let begun = deadline - self.vars.metadata_lock_timeout;
+                if begun.elapsed() >= LOOK && self.is_deadlocked() {
+                    return Err(errors::deadlock());
+                }
                 match ticket.block(LOOK) {
                     Ok(()) | Err(EngineError::LockWaitTimeout) => Ok(()),
                     Err(e) => Err(engine_error(&e)),

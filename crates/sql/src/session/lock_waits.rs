@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// Does the wait for a metadata lock lead back to this session, through metadata locks and rows?
-    fn is_deadlocked(&self) -> bool {
+    pub(super) fn is_deadlocked(&self) -> bool {
         if !self.locks.is_waiting() {
             return false;
         }
