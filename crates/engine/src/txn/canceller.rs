@@ -31,6 +31,9 @@ impl Txn {
         if !self.go_on.says() {
             return Err(EngineError::Cancelled(CancelReason::StatementKilled));
         }
+        if let Some(look) = &self.at_wait.0 {
+            look();
+        }
         ticket.block(timeout)
     }
 }

@@ -142,6 +142,10 @@ impl GoOn {
     }
 }
 
+/// Is told that a wait begins.
+#[derive(Default)]
+struct AtWait(Option<Box<dyn Fn() + Send + Sync>>);
+
 /// A transaction. One session uses it, for one transaction after the other.
 pub struct Txn {
     pub(crate) env: Arc<TxnEnv>,
@@ -154,6 +158,7 @@ pub struct Txn {
     may_spill: bool,
     /// Whether its session still wants what takes long.
     go_on: GoOn,
+    at_wait: AtWait,
     /// What is committed makes room on the disk.
     makes_room: bool,
     pub(crate) counters: SmallVec<[(TreeId, u64); 1]>,
@@ -184,6 +189,7 @@ impl Txn {
             writes: WriteSet::default(),
             may_spill: true,
             go_on: GoOn::default(),
+            at_wait: AtWait::default(),
             makes_room: false,
             counters: SmallVec::new(),
             attachment: Attachment::default(),
@@ -473,6 +479,12 @@ impl Txn {
     /// has moved to disk; false ends it with [`EngineError::Cancelled`]. A commit is rolled back then.
     pub fn set_go_on(&mut self, go_on: impl Fn() -> bool + Send + Sync + 'static) {
         self.go_on = GoOn(Some(Box::new(go_on)));
+    }
+
+    /// Calls `look` when a wait for a lock begins that parks the thread ([`Self::await_lock`]): others can see the wait
+    /// by then.
+    pub fn set_at_wait(&mut self, look: impl Fn() + Send + Sync + 'static) {
+        self.at_wait = AtWait(Some(Box::new(look)));
     }
 
     /// Says that the commit of this transaction makes room on the disk, because trees will be dropped then: on a full

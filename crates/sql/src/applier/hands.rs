@@ -100,7 +100,7 @@ impl Hand {
             thread: REPLICA_WORKER,
             ..ClientInfo::inside(id, Account::root(Vec::new()))
         };
-        let session = open_session(shared, client);
+        let mut session = open_session(shared, client);
         session
             .context
             .process
@@ -112,10 +112,21 @@ impl Hand {
             connection: id,
             instance: shared.instance.clone(),
         };
+        let runner = Runner::new(locks);
+        // Where commits need no order, a later transaction frees its rows by itself.
+        if shared.rules.in_order {
+            // The order keeps hands: a strong handle would be a cycle.
+            let (order, waiter) = (Arc::downgrade(&shared.order), Arc::clone(&runner));
+            session.set_at_wait(move || {
+                if let Some(order) = order.upgrade() {
+                    order.look_for(&waiter);
+                }
+            });
+        }
         let hand = Self {
             worker,
             number,
-            runner: Runner::new(locks),
+            runner,
             session,
             settings: String::new(),
             source: None,

@@ -6,8 +6,8 @@
 //! Rosenkrantz et al., *System Level Concurrency Control for Distributed Database Systems*, 1978: where an earlier
 //! transaction waits for a lock of a later one, the later one is undone, and done again in its turn.
 //!
-//! Neighbours: workers begin, run and end transactions; the channel's thread looks who is in the way; the engine knows
-//! who waits for whom. **Invariants**
+//! Neighbours: workers begin, run and end transactions; who begins to wait for a row looks who is in its way, and the
+//! channel's thread looks again; the engine knows who waits for whom. **Invariants**
 //! - A transaction commits when all before it have ended. The one whose turn it is does not rest: a thread has it, or
 //!   it has not begun.
 //! - Whatever was wrong with a transaction before its turn may have been so because it ran too early; what is wrong in
@@ -284,6 +284,18 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
         self.inner.lock().has_resting()
     }
 
+    /// A transaction begins to wait for a row: those behind it that it waits for make way now.
+    pub(super) fn look_for(&self, waiter: &Arc<Runner<L>>) {
+        let mut inner = self.inner.lock();
+        let mut running = inner.running.iter();
+        let Some((&ordinal, _)) = running.find(|(_, runner)| Arc::ptr_eq(runner, waiter)) else {
+            return;
+        };
+        let mut wounded = BTreeSet::new();
+        inner.wound_behind(ordinal, &mut wounded);
+        inner.undo_resting(|ordinal| wounded.contains(&ordinal));
+    }
+
     /// Wounds every transaction that an earlier one waits for, and undoes those of them that rest; wounds what is not
     /// applied any more. One that runs is wounded, too: it may wait for others itself. Of those that wait behind other
     /// sessions only the one whose turn it is counts: the rest of them go on when it has ended. What rests with a GTID
@@ -292,15 +304,9 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
         let mut inner = self.inner.lock();
         inner.wound_stopped();
         let mut wounded = inner.wound_wanted();
-        for (ordinal, earlier) in &inner.running {
-            if inner.resting.contains_key(ordinal) {
-                continue;
-            }
-            for (other, later) in inner.running.range(ordinal + 1..) {
-                if earlier.locks.waits_for(&later.locks) {
-                    later.wound();
-                    wounded.insert(*other);
-                }
+        for ordinal in inner.running.keys() {
+            if !inner.resting.contains_key(ordinal) {
+                inner.wound_behind(*ordinal, &mut wounded);
             }
         }
         if wounded.is_empty() {
@@ -311,6 +317,17 @@ impl<T: Undo, L: Locks> CommitOrder<T, L> {
 }
 
 impl<T: Undo, L: Locks> Inner<T, L> {
+    /// Wounds those behind one that it waits for.
+    fn wound_behind(&self, ordinal: u64, wounded: &mut BTreeSet<u64>) {
+        let earlier = &self.running[&ordinal].locks;
+        for (other, later) in self.running.range(ordinal + 1..) {
+            if earlier.waits_for(&later.locks) {
+                later.wound();
+                wounded.insert(*other);
+            }
+        }
+    }
+
     /// Wounds those that rest with what others want.
     fn wound_wanted(&self) -> BTreeSet<u64> {
         let with_locks = self.resting.iter().filter(|(_, rest)| rest.is_ready);

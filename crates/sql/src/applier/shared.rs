@@ -60,7 +60,7 @@ pub(super) struct Shared {
     pub(super) channel: String,
     pub(super) settings: Settings,
     pub(super) rules: Rules,
-    pub(super) order: CommitOrder<Resting>,
+    pub(super) order: Arc<CommitOrder<Resting>>,
     pub(super) queues: Queues,
     /// Of each worker.
     pub(super) hands: Vec<Hands>,
@@ -121,7 +121,7 @@ impl Shared {
             channel: channel.to_owned(),
             settings,
             rules,
-            order: CommitOrder::new(first, ahead),
+            order: Arc::new(CommitOrder::new(first, ahead)),
             queues,
             hands,
             first,

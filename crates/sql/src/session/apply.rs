@@ -192,6 +192,11 @@ impl Session {
         self.txn.wait_canceller()
     }
 
+    /// Calls `look` when the session begins to wait for a row.
+    pub(crate) fn set_at_wait(&mut self, look: impl Fn() + Send + Sync + 'static) {
+        self.txn.set_at_wait(look);
+    }
+
     /// What follows is a transaction of another server. False: one of this GTID is executed.
     ///
     /// # Errors

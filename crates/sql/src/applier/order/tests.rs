@@ -109,6 +109,30 @@ fn who_is_in_the_way_is_undone_where_it_rests_and_comes_in_its_turn() {
 }
 
 #[test]
+fn who_begins_to_wait_has_its_way_cleared_at_once() {
+    let (order, waits) = (order(1, &[]), Waits::default());
+    for ordinal in [1, 2, 4] {
+        begin(&order, ordinal, &waits);
+    }
+    let third = Runner::new(FakeLocks(3, waits.clone()));
+    // It has not begun.
+    waits.lock().extend([(1, 2), (3, 1), (3, 4)]);
+    order.look_for(&third);
+    order.begin(3, third.clone());
+    order.arrive(4, Job(4, false), true);
+    order.look_for(&third);
+    // 1 comes before it, and 2 is in nobody's way that has asked.
+    assert_eq!(order.arrive(2, Job(2, false), true), Arrival::Rests);
+    assert_eq!(order.end(1), Some((Job(2, false), true)));
+    assert_eq!(order.end(2), None);
+    assert_eq!(
+        order.arrive(3, Job(3, false), true),
+        Arrival::Mine(Job(3, false), true)
+    );
+    assert_eq!(order.end(3), Some((Job(4, true), false)));
+}
+
+#[test]
 fn who_is_in_the_way_of_a_stranger_is_undone_for_the_one_whose_turn_it_is() {
     let (order, waits) = (order(1, &[]), Waits::default());
     for ordinal in 1..=4 {
