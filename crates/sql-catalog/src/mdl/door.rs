@@ -123,6 +123,11 @@ impl Door {
         }
     }
 
+    /// Does it never close?
+    pub(super) fn stays_open(&self) -> bool {
+        self.windows.whole.is_zero() && self.state == State::Idle
+    }
+
     /// Does it stop newcomers for as long as its request waits?
     pub(super) fn is_firm(&self) -> bool {
         self.is_firm && self.is_closed()

@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use esker_engine::wait::Wakeup;
 use esker_types::program::RoutineKind;
 use parking_lot::Mutex;
 
 use super::mode::{MdlDuration, MdlMode};
 use super::object::{MdlObject, Waiter};
-use super::owner::{MdlInfo, Owner};
+use super::owner::{Held, MdlInfo, Owner};
 
 /// Names are swept for dead ones when there are this many, then when their number has doubled.
 const SWEEP_AT: usize = 256;
@@ -78,6 +79,14 @@ impl Pending {
     /// Has it been granted what a request for `mode` on the object must wait for, and not taken it over yet?
     fn is_granted_against(&self, object: &Arc<MdlObject>, mode: MdlMode) -> bool {
         Arc::ptr_eq(&self.object, object) && mode.conflicts(self.mode) && self.waiter.is_granted()
+    }
+
+    /// Is its statement done again cheaply, and frees everything that it holds with its transaction? That is one on rows:
+    /// schema changes have modes that are not fast, and LOCK TABLES and its kin outlive transactions.
+    fn is_cheap(&self) -> bool {
+        let is_of_rows =
+            |held: &Held| held.mode.fast().is_some() && held.duration <= MdlDuration::Transaction;
+        self.mode.fast().is_some() && self.owner.held().iter().all(is_of_rows)
     }
 
     /// Does it hold what a request for `mode` on the object must wait for, and keep it if it gives up the wait?
@@ -241,18 +250,30 @@ impl MetadataLocks {
         self.inner.owners.lock().remove(&id);
     }
 
-    /// Enters a wait in the graph; true if it closes a cycle, and then it is not entered.
-    pub(super) fn begin_wait(&self, pending: Pending) -> bool {
+    /// Enters a wait in the graph; true if it is the victim of a cycle, and then it is not entered. `may_insist`: where
+    /// the others of a cycle lose less, one of them is the victim.
+    pub(super) fn begin_wait(&self, pending: Pending, may_insist: bool) -> bool {
         let mut waiting = self.inner.waiting.lock();
         // A grant is held, although its session does not know of it yet.
         waiting.retain(|_, p| p.waiter.is_waiting() || p.waiter.is_granted());
         let id = pending.owner.id;
+        let insists = may_insist && !pending.is_cheap();
         waiting.insert(id, pending);
-        let deadlock = closes_cycle(&waiting, id);
-        if deadlock {
-            waiting.remove(&id);
+        let mut victims = Vec::new();
+        while let Some(cycle) = cycle_of(&waiting, id, &victims) {
+            let victim = cycle.into_iter().find(|other| waiting[other].is_cheap());
+            let Some(victim) = victim.filter(|_| insists) else {
+                waiting.remove(&id);
+                return true;
+            };
+            victims.push(victim);
         }
-        deadlock
+        // One that is granted meanwhile is in no cycle any more.
+        let refused = victims.iter().map(|victim| &waiting[victim]);
+        let woken: Vec<Wakeup> = refused.flat_map(|p| p.object.refuse(&p.waiter)).collect();
+        drop(waiting);
+        woken.into_iter().for_each(Wakeup::wake);
+        false
     }
 
     pub(super) fn end_wait(&self, id: u64) {
@@ -363,11 +384,13 @@ impl MetadataLocks {
     }
 }
 
-/// Does the wait of `start` lead back to `start`?
-fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
-    let mut seen = vec![start];
+/// The waits that lead from `start` back to `start`, which comes first, through none of `but_for`.
+fn cycle_of(waiting: &HashMap<u64, Pending>, start: u64, but_for: &[u64]) -> Option<Vec<u64>> {
+    // Each with the place of the one that waits for it.
+    let mut seen = vec![(start, 0)];
     let mut next = 0;
-    while let Some(&id) = seen.get(next) {
+    while let Some(&(id, _)) = seen.get(next) {
+        let at = next;
         next += 1;
         let Some(wait) = waiting.get(&id) else {
             continue;
@@ -375,6 +398,7 @@ fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
         let ahead = wait.object.ahead_of(&wait.waiter, false);
         for (&other, blocker) in waiting {
             let blocks = other != id
+                && !but_for.contains(&other)
                 && blocker.waiter.is_waiting()
                 && (blocker.keeps_against(&wait.object, wait.mode)
                     || ahead.iter().any(|w| Arc::ptr_eq(w, &blocker.waiter)));
@@ -382,12 +406,23 @@ fn closes_cycle(waiting: &HashMap<u64, Pending>, start: u64) -> bool {
                 continue;
             }
             if other == start {
-                return true;
+                return Some(path_to(&seen, at));
             }
-            if !seen.contains(&other) {
-                seen.push(other);
+            if seen.iter().all(|(id, _)| *id != other) {
+                seen.push((other, at));
             }
         }
     }
-    false
+    None
+}
+
+/// The way from the first one to the one at `at`.
+fn path_to(seen: &[(u64, usize)], mut at: usize) -> Vec<u64> {
+    let mut path = vec![seen[at].0];
+    while at != 0 {
+        at = seen[at].1;
+        path.push(seen[at].0);
+    }
+    path.reverse();
+    path
 }

@@ -12,10 +12,11 @@
 //! - A request waits only for holders it conflicts with, for requests of slow modes that came before it if its own mode
 //!   is one, and for the first of those if their door is closed at the moment. A session that already holds the object
 //!   is not held up by the queue, for those ahead wait for it.
-//! - A request that waits is in the manager's graph with everything its session holds; the last one of a cycle gets
-//!   error 1213. A closed door is no edge of the graph if it opens again while its request waits. Nor is what a schema
-//!   change has got of several locks for its end, since it gives them back when it does not get the others soon. Cycles
-//!   that lead through row locks are found by `session::lock_waits`, which knows both.
+//! - A request that waits is in the manager's graph with everything its session holds. The last one of a cycle gets
+//!   error 1213; if that is a schema change that may stop others, a statement on rows in it does. A closed door
+//!   is no edge of the graph if it opens again while its request waits. Nor is what a schema change has got of several
+//!   locks for its end, since it gives them back when it does not get the others soon. Cycles that lead through row
+//!   locks are found by `session::lock_waits`, which knows both.
 //! - After a ticket resolved with success the session owns the lock; asking again takes it over.
 
 mod door;
@@ -225,7 +226,8 @@ impl LockSet {
             waiter,
             tentative: tentative.into(),
         };
-        if self.manager.begin_wait(pending.clone()) {
+        // Who stops nobody makes nobody a victim either: NOWAIT, for example.
+        if self.manager.begin_wait(pending.clone(), !door.stays_open()) {
             // Dropping the ticket takes the request out of its queue.
             return Err(errors::deadlock().into());
         }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use esker_engine::Ticket;
 use esker_engine::wait::{Resolver, WaitQueue, Wakeup, ticket};
+use esker_engine::{EngineError, Ticket};
 use parking_lot::Mutex;
 
 use super::door::Door;
@@ -266,17 +266,29 @@ impl MdlObject {
 
     /// Takes a waiter out of the queue; false if it had been granted before.
     fn leave(&self, waiter: &Arc<Waiter>) -> bool {
-        let mut slow = self.slow.lock();
-        let Some(at) = slow.position(waiter) else {
+        let Some(woken) = self.take_out(waiter) else {
             return false;
         };
-        slow.queue.remove(at);
-        waiter.state.store(OVER, Ordering::Release);
-        // Those behind it may have waited only for it.
-        let woken = self.serve(&mut slow);
-        drop(slow);
         woken.into_iter().for_each(Wakeup::wake);
         true
+    }
+
+    /// Ends a wait with an error, as the victim of a deadlock, unless it is over. Who is to be woken.
+    pub(super) fn refuse(&self, waiter: &Arc<Waiter>) -> Vec<Wakeup> {
+        let mut woken = self.take_out(waiter).unwrap_or_default();
+        if waiter.state.load(Ordering::Acquire) == OVER {
+            woken.extend(waiter.resolver.resolve(Err(EngineError::Deadlock)));
+        }
+        woken
+    }
+
+    /// Takes a waiter out of the queue, and serves those that may have waited only for it. None: it had been granted.
+    fn take_out(&self, waiter: &Arc<Waiter>) -> Option<Vec<Wakeup>> {
+        let mut slow = self.slow.lock();
+        let at = slow.position(waiter)?;
+        slow.queue.remove(at);
+        waiter.state.store(OVER, Ordering::Release);
+        Some(self.serve(&mut slow))
     }
 
     /// Grants everything that may be granted now, in order of arrival.
@@ -376,6 +388,10 @@ impl MdlObject {
         }
         let is_edge = |q: &&Queued| doors || waiter.mode.fast().is_none() || q.door.is_firm();
         let slow = self.slow.lock();
+        // Whoever has left the queue says whom it waited for, and is in no cycle.
+        if !doors && slow.position(waiter).is_none() {
+            return Vec::new();
+        }
         let ahead = slow
             .queue
             .iter()

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use esker_engine::Ticket;
+use esker_engine::{EngineError, Ticket};
 
 use super::*;
 
@@ -172,7 +172,7 @@ fn the_last_of_a_cycle_is_told() {
     let [mut a, mut b] = [(); 2].map(|()| LockSet::new(&manager));
     granted(a.acquire(&one, MdlMode::SharedWrite, TRANSACTION));
     granted(b.acquire(&two, MdlMode::SharedNoReadWrite, TRANSACTION));
-    let waits = ticket(a.acquire(&two, MdlMode::SharedRead, TRANSACTION));
+    let waits = ticket(a.acquire(&two, MdlMode::Exclusive, TRANSACTION));
     match b.acquire(&one, MdlMode::Exclusive, TRANSACTION) {
         Err(ExecError::Sql(e)) => assert_eq!((e.code, e.state), (1213, "40001")),
         _ => panic!("no deadlock found"),
@@ -647,6 +647,89 @@ fn a_firm_door_is_an_edge_of_the_graph() {
     writer.release_transaction();
     assert!(is_granted(exclusive));
     drop((firm, behind));
+}
+
+/// What has two tables, one that has rows of the first and waits for the second, and that wait's ticket.
+fn writer_behind_ddl(manager: &MetadataLocks) -> (LockSet, LockSet, Ticket) {
+    let tables = ["t", "u"].map(|name| manager.table("d", name));
+    let (mut ddl, mut writer) = (ddl_set(manager), LockSet::new(manager));
+    granted(ddl.acquire(&tables[1], MdlMode::Exclusive, STATEMENT));
+    granted(writer.acquire(&tables[0], MdlMode::SharedWrite, TRANSACTION));
+    let waiting = ticket(writer.acquire(&tables[1], MdlMode::SharedWrite, TRANSACTION));
+    (ddl, writer, waiting)
+}
+
+fn is_deadlock(result: Result<(), ExecError>) -> bool {
+    matches!(result, Err(ExecError::Sql(e)) if e.code == 1213)
+}
+
+#[test]
+fn a_statement_on_rows_makes_way_for_a_schema_change_that_closes_a_cycle() {
+    let manager = MetadataLocks::new();
+    let tables = ["t", "u"].map(|name| manager.table("d", name));
+    let (mut ddl, mut writer, waiting) = writer_behind_ddl(&manager);
+    // One that waits behind the same table is in no cycle.
+    let mut reader = LockSet::new(&manager);
+    let behind = ticket(reader.acquire(&tables[1], MdlMode::SharedRead, TRANSACTION));
+    let change = ticket(ddl.acquire(&tables[0], MdlMode::Exclusive, STATEMENT));
+    assert!(matches!(
+        waiting.block(Duration::ZERO),
+        Err(EngineError::Deadlock)
+    ));
+    writer.release_transaction();
+    assert!(is_granted(change));
+    drop(behind);
+}
+
+#[test]
+fn who_stops_nobody_makes_nobody_a_victim() {
+    let manager = MetadataLocks::new();
+    let (mut ddl, _writer, waiting) = writer_behind_ddl(&manager);
+    ddl.set_window(Duration::ZERO);
+    let table = manager.table("d", "t");
+    assert!(is_deadlock(ddl.acquire(
+        &table,
+        MdlMode::Exclusive,
+        STATEMENT
+    )));
+    ddl.release_all();
+    assert!(is_granted(waiting));
+}
+
+/// LOCK TABLES outlives the transaction: to end that would not help.
+#[test]
+fn who_has_more_than_a_transaction_makes_no_way() {
+    let manager = MetadataLocks::new();
+    let (global, table) = (manager.global(), manager.table("d", "t"));
+    let (mut locker, mut flush) = (LockSet::new(&manager), ddl_set(&manager));
+    granted(locker.acquire(&table, MdlMode::SharedNoReadWrite, MdlDuration::Explicit));
+    granted(flush.acquire(global, MdlMode::ScopeShared, MdlDuration::Global));
+    let waiting = ticket(locker.acquire(global, MdlMode::IntentionExclusive, STATEMENT));
+    assert!(is_deadlock(flush.acquire(
+        &table,
+        MdlMode::Exclusive,
+        STATEMENT
+    )));
+    flush.release_all();
+    assert!(is_granted(waiting));
+}
+
+#[test]
+fn nobody_makes_way_for_who_is_the_victim_of_another_cycle() {
+    let manager = MetadataLocks::new();
+    let [table, other] = ["t", "v"].map(|name| manager.table("d", name));
+    let (mut ddl, _writer, cheap) = writer_behind_ddl(&manager);
+    let mut second = ddl_set(&manager);
+    granted(ddl.acquire(&other, MdlMode::Exclusive, STATEMENT));
+    granted(second.acquire(&table, MdlMode::SharedUpgradable, STATEMENT));
+    let dear = ticket(second.acquire(&other, MdlMode::Exclusive, STATEMENT));
+    assert!(is_deadlock(ddl.acquire(
+        &table,
+        MdlMode::Exclusive,
+        STATEMENT
+    )));
+    ddl.release_all();
+    assert!(is_granted(cheap) && is_granted(dear));
 }
 
 #[test]
