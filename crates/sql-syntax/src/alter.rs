@@ -40,7 +40,8 @@ impl Parser<'_> {
                     _ => return self.fail(),
                 }
             }
-            if let Some(AlterAction::Partition(action)) = alter.actions.last()
+            if let Some(AlterAction::Partition(action)) =
+                alter.actions.last().map(AlterAction::bare)
                 && action.stands_alone()
             {
                 break;
@@ -77,11 +78,11 @@ impl Parser<'_> {
 
     fn alter_action(&mut self, actions: &mut Vec<AlterAction>) -> SqlResult<()> {
         let second = self.peek().start;
-        if let Some(action) = self.partition_action()? {
+        if let Some((action, is_conditional)) = self.partition_action()? {
             if action.stands_alone() && !actions.is_empty() {
                 return Err(self.error_at(second));
             }
-            actions.push(AlterAction::Partition(action));
+            actions.push(AlterAction::Partition(action).only_if(is_conditional));
             return Ok(());
         }
         let kw = self.kw();
@@ -148,17 +149,18 @@ impl Parser<'_> {
     /// MODIFY and CHANGE: a column that is written anew, behind its old name or with the name it has.
     fn alter_column(&mut self, kw: Kw) -> SqlResult<AlterAction> {
         self.eat_kw(Kw::COLUMN);
-        self.if_exists()?;
+        let if_exists = self.if_exists()?;
         let old = match kw {
             Kw::CHANGE => Some(self.ident()?),
             _ => None,
         };
         let def = Box::new(self.column_def()?);
         let position = self.column_position()?;
-        Ok(match old {
+        let action = match old {
             Some(old) => AlterAction::ChangeColumn { old, def, position },
             None => AlterAction::ModifyColumn { def, position },
-        })
+        };
+        Ok(action.only_if(if_exists))
     }
 
     /// CONVERT TO CHARACTER SET.
@@ -179,33 +181,33 @@ impl Parser<'_> {
     fn alter_add(&mut self, actions: &mut Vec<AlterAction>) -> SqlResult<()> {
         if !self.at(Kw::COLUMN)
             && !self.is(Tok::LParen)
-            && let Some(constraint) = self.table_constraint()?
+            && let Some((constraint, if_not_exists)) = self.table_constraint()?
         {
-            actions.push(constraint_action(constraint));
+            actions.push(constraint_action(constraint).only_if(if_not_exists));
             return Ok(());
         }
         self.eat_kw(Kw::COLUMN);
         let if_not_exists = self.if_not_exists()?;
         if self.eat(Tok::LParen) {
             self.list(|p| {
-                if let Some(constraint) = p.table_constraint()? {
-                    actions.push(constraint_action(constraint));
+                if let Some((constraint, if_not_exists)) = p.table_constraint()? {
+                    actions.push(constraint_action(constraint).only_if(if_not_exists));
                     return Ok(());
                 }
-                actions.push(AlterAction::AddColumn {
+                let action = AlterAction::AddColumn {
                     def: Box::new(p.new_column()?),
                     position: ColumnPosition::Unchanged,
-                    if_not_exists,
-                });
+                };
+                actions.push(action.only_if(if_not_exists));
                 Ok(())
             })?;
             return self.expect(Tok::RParen);
         }
-        actions.push(AlterAction::AddColumn {
+        let action = AlterAction::AddColumn {
             def: Box::new(self.new_column()?),
             position: self.column_position()?,
-            if_not_exists,
-        });
+        };
+        actions.push(action.only_if(if_not_exists));
         Ok(())
     }
 
@@ -229,16 +231,13 @@ impl Parser<'_> {
             Kw::INDEX | Kw::KEY => {
                 self.advance();
                 let if_exists = self.if_exists()?;
-                AlterAction::DropIndex {
-                    name: self.index_ident()?,
-                    if_exists,
-                }
+                AlterAction::DropIndex(self.index_ident()?).only_if(if_exists)
             }
             Kw::FOREIGN => {
                 self.advance();
                 self.expect_kw(Kw::KEY)?;
-                self.if_exists()?;
-                AlterAction::DropForeignKey(self.ident()?)
+                let if_exists = self.if_exists()?;
+                AlterAction::DropForeignKey(self.ident()?).only_if(if_exists)
             }
             Kw::CHECK => {
                 self.advance();
@@ -246,15 +245,15 @@ impl Parser<'_> {
             }
             Kw::CONSTRAINT => {
                 self.advance();
-                self.if_exists()?;
-                AlterAction::DropConstraint(self.index_ident()?)
+                let if_exists = self.if_exists()?;
+                AlterAction::DropConstraint(self.index_ident()?).only_if(if_exists)
             }
             _ => {
                 self.eat_kw(Kw::COLUMN);
                 let if_exists = self.if_exists()?;
                 let name = self.ident()?;
                 self.eat_any(&[Kw::RESTRICT, Kw::CASCADE]);
-                AlterAction::DropColumn { name, if_exists }
+                AlterAction::DropColumn(name).only_if(if_exists)
             }
         })
     }
@@ -271,21 +270,19 @@ impl Parser<'_> {
         match self.kw() {
             Kw::COLUMN => {
                 self.advance();
+                let if_exists = self.if_exists()?;
                 let old = self.ident()?;
                 self.expect_kw(Kw::TO)?;
-                Ok(AlterAction::RenameColumn {
-                    old,
-                    new: self.ident()?,
-                })
+                let new = self.ident()?;
+                Ok(AlterAction::RenameColumn { old, new }.only_if(if_exists))
             }
             Kw::INDEX | Kw::KEY => {
                 self.advance();
+                let if_exists = self.if_exists()?;
                 let old = self.ident()?;
                 self.expect_kw(Kw::TO)?;
-                Ok(AlterAction::RenameIndex {
-                    old,
-                    new: self.ident()?,
-                })
+                let new = self.ident()?;
+                Ok(AlterAction::RenameIndex { old, new }.only_if(if_exists))
             }
             _ => {
                 if !self.eat_kw(Kw::TO) && !self.eat_kw(Kw::AS) {
@@ -300,9 +297,11 @@ impl Parser<'_> {
         match self.kw() {
             Kw::INDEX => {
                 self.advance();
+                let if_exists = self.if_exists()?;
                 let index = self.ident()?;
                 let visible = self.expect_any(&[Kw::VISIBLE, Kw::INVISIBLE])? == Kw::VISIBLE;
-                return Ok(AlterAction::SetIndexVisible { index, visible });
+                let action = AlterAction::SetIndexVisible { index, visible };
+                return Ok(action.only_if(if_exists));
             }
             Kw::CHECK | Kw::CONSTRAINT => {
                 self.advance();
@@ -314,7 +313,13 @@ impl Parser<'_> {
             _ => {}
         }
         self.eat_kw(Kw::COLUMN);
+        let if_exists = self.if_exists()?;
         let column = self.ident()?;
+        Ok(self.altered_column(column)?.only_if(if_exists))
+    }
+
+    /// DROP DEFAULT, SET DEFAULT, SET VISIBLE, SET INVISIBLE.
+    fn altered_column(&mut self, column: Ident) -> SqlResult<AlterAction> {
         if self.eat_kw(Kw::DROP) {
             self.expect_kw(Kw::DEFAULT)?;
             return Ok(AlterAction::DropDefault(column));

@@ -234,7 +234,8 @@ impl Parser<'_> {
     }
 
     fn table_element(&mut self, table: &mut CreateTable) -> SqlResult<()> {
-        match self.table_constraint()? {
+        // IF NOT EXISTS holds: the table is new.
+        match self.table_constraint()?.map(|(constraint, _)| constraint) {
             Some(TableConstraint::Index(index)) => table.indexes.push(index),
             Some(TableConstraint::ForeignKey(mut key)) => {
                 key.follows = table.indexes.len();
@@ -317,6 +318,7 @@ impl Parser<'_> {
 
     pub(super) fn rename_tables(&mut self) -> SqlResult<Statement> {
         let mut wait = LockWait::Default;
+        let if_exists = self.if_exists()?;
         let pairs = self.list(|p| {
             let old = p.object_name()?;
             let clause = p.ddl_wait()?;
@@ -329,7 +331,11 @@ impl Parser<'_> {
         if wait == LockWait::Default {
             wait = self.ddl_wait()?;
         }
-        Ok(Statement::RenameTable(RenameTables { pairs, wait }))
+        Ok(Statement::RenameTable(RenameTables {
+            pairs,
+            if_exists,
+            wait,
+        }))
     }
 
     pub(super) fn truncate(&mut self) -> SqlResult<Statement> {

@@ -4,7 +4,7 @@
 //! DROP INDEX; `column` has constraints of one column.
 //! **Invariants**: the name of a primary key is dropped: it is always PRIMARY.
 
-use esker_types::SqlResult;
+use esker_types::{SqlResult, errors};
 
 use super::ast::{
     Check, CreateIndex, DropIndex, ForeignKey, Ident, IndexAlgorithm, IndexKind, IndexSpec,
@@ -22,12 +22,18 @@ pub(super) enum TableConstraint {
 }
 
 impl Parser<'_> {
-    /// An index or a constraint, or nothing when a column definition follows.
-    pub(super) fn table_constraint(&mut self) -> SqlResult<Option<TableConstraint>> {
+    /// An index or a constraint, and whether IF NOT EXISTS (MariaDB) stands with it; or nothing when a column definition
+    /// follows.
+    pub(super) fn table_constraint(&mut self) -> SqlResult<Option<(TableConstraint, bool)>> {
         let mut name = None;
         let constraint = self.eat_kw(Kw::CONSTRAINT);
+        let if_not_exists = constraint && self.if_not_exists()?;
         if constraint && !self.at(Kw::CHECK) {
             name = self.opt_ident()?;
+        }
+        if if_not_exists && !self.at(Kw::CHECK) {
+            // With the others it stands behind what they are.
+            return self.fail();
         }
         let kind = match self.kw() {
             Kw::PRIMARY => {
@@ -43,14 +49,16 @@ impl Parser<'_> {
             Kw::FOREIGN => {
                 self.advance();
                 self.expect_kw(Kw::KEY)?;
-                self.if_not_exists()?;
+                let if_not_exists = self.if_not_exists()?;
                 let index = self.opt_ident()?;
                 let columns = self.paren_list(Self::referencing_column)?;
-                return Ok(Some(TableConstraint::ForeignKey(
-                    self.references(name, index, columns)?,
-                )));
+                let key = self.references(name, index, columns)?;
+                return Ok(Some((TableConstraint::ForeignKey(key), if_not_exists)));
             }
-            Kw::CHECK => return Ok(Some(TableConstraint::Check(self.check(name)?))),
+            Kw::CHECK => {
+                let check = self.check(name)?;
+                return Ok(Some((TableConstraint::Check(check), if_not_exists)));
+            }
             _ if constraint => return self.fail(),
             Kw::INDEX | Kw::KEY => {
                 self.advance();
@@ -68,7 +76,7 @@ impl Parser<'_> {
             _ => return Ok(None),
         };
         let mut index = index_spec(kind, None);
-        index.if_not_exists = self.if_not_exists()?;
+        let if_not_exists = self.if_not_exists()?;
         index.name = self.opt_ident()?.or(name);
         if kind == IndexKind::Primary {
             index.name = None;
@@ -76,7 +84,7 @@ impl Parser<'_> {
         self.index_using(&mut index)?;
         index.parts = self.paren_list(Self::key_part)?;
         self.index_options(&mut index)?;
-        Ok(Some(TableConstraint::Index(index)))
+        Ok(Some((TableConstraint::Index(index), if_not_exists)))
     }
 
     /// Full-text and spatial indexes have no algorithm: 1064.
@@ -225,7 +233,10 @@ impl Parser<'_> {
         kind: IndexKind,
     ) -> SqlResult<Statement> {
         let mut index = index_spec(kind, None);
-        index.if_not_exists = self.if_not_exists()?;
+        let if_not_exists = self.if_not_exists()?;
+        if or_replace && if_not_exists {
+            self.defer(errors::wrong_usage("OR REPLACE and IF NOT EXISTS"));
+        }
         index.name = Some(self.ident()?);
         self.index_using(&mut index)?;
         self.expect_kw(Kw::ON)?;
@@ -235,6 +246,7 @@ impl Parser<'_> {
         let options = self.ddl_options()?;
         Ok(Statement::CreateIndex(Box::new(CreateIndex {
             or_replace,
+            if_not_exists,
             index,
             table,
             options,
@@ -264,7 +276,6 @@ fn index_spec(kind: IndexKind, name: Option<Ident>) -> IndexSpec {
     IndexSpec {
         kind,
         name,
-        if_not_exists: false,
         parts: Vec::new(),
         using: None,
         comment: None,

@@ -306,26 +306,26 @@ impl Parser<'_> {
 
     // ALTER TABLE.
 
-    /// A partition action, if one starts here.
-    pub(super) fn partition_action(&mut self) -> SqlResult<Option<PartitionAction>> {
+    /// A partition action, if one starts here; true: under IF EXISTS or IF NOT EXISTS.
+    pub(super) fn partition_action(&mut self) -> SqlResult<Option<(PartitionAction, bool)>> {
         let next = self.peek_is(Kw::PARTITION);
         let kw = self.kw();
         match kw {
             Kw::PARTITION => {
                 let by = self.partition_by()?;
-                return Ok(Some(PartitionAction::By(Box::new(by))));
+                return Ok(Some((PartitionAction::By(Box::new(by)), false)));
             }
             Kw::REMOVE => {
                 self.expect_seq(&[Kw::REMOVE, Kw::PARTITIONING])?;
-                return Ok(Some(PartitionAction::Remove));
+                return Ok(Some((PartitionAction::Remove, false)));
             }
             Kw::SECONDARY_LOAD => {
                 self.advance();
-                return Ok(Some(PartitionAction::Other("SECONDARY_LOAD")));
+                return Ok(Some((PartitionAction::Other("SECONDARY_LOAD"), false)));
             }
             Kw::SECONDARY_UNLOAD => {
                 self.advance();
-                return Ok(Some(PartitionAction::Other("SECONDARY_UNLOAD")));
+                return Ok(Some((PartitionAction::Other("SECONDARY_UNLOAD"), false)));
             }
             Kw::ADD
             | Kw::DROP
@@ -342,7 +342,12 @@ impl Parser<'_> {
         self.advance();
         self.advance();
         self.eat_any(&[Kw::NO_WRITE_TO_BINLOG, Kw::LOCAL]);
-        self.managed_partitions(kw).map(Some)
+        let is_conditional = match kw {
+            Kw::ADD => self.if_not_exists()?,
+            Kw::DROP => self.if_exists()?,
+            _ => false,
+        };
+        Ok(Some((self.managed_partitions(kw)?, is_conditional)))
     }
 
     /// What follows `ADD PARTITION` and its kin.

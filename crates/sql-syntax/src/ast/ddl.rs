@@ -191,8 +191,6 @@ pub struct IndexSpec {
     pub kind: IndexKind,
     /// Name (the constraint's name when only that was given).
     pub name: Option<Ident>,
-    /// IF NOT EXISTS (MariaDB).
-    pub if_not_exists: bool,
     /// Key parts.
     pub parts: Vec<KeyPart>,
     /// USING.
@@ -327,8 +325,6 @@ pub enum AlterAction {
         def: Box<ColumnDef>,
         /// Place.
         position: ColumnPosition,
-        /// IF NOT EXISTS (MariaDB).
-        if_not_exists: bool,
     },
     /// ADD INDEX, KEY, UNIQUE, PRIMARY KEY, FULLTEXT, SPATIAL.
     AddIndex(IndexSpec),
@@ -337,19 +333,9 @@ pub enum AlterAction {
     /// ADD CHECK.
     AddCheck(Check),
     /// DROP [COLUMN].
-    DropColumn {
-        /// Name.
-        name: Ident,
-        /// IF EXISTS (MariaDB).
-        if_exists: bool,
-    },
+    DropColumn(Ident),
     /// DROP INDEX, KEY.
-    DropIndex {
-        /// Name.
-        name: Ident,
-        /// IF EXISTS (MariaDB).
-        if_exists: bool,
-    },
+    DropIndex(Ident),
     /// DROP PRIMARY KEY.
     DropPrimaryKey,
     /// DROP FOREIGN KEY.
@@ -441,6 +427,27 @@ pub enum AlterAction {
     Option(TableOption),
     /// Something about partitions; stands alone but for options, or last (PARTITION BY, REMOVE PARTITIONING).
     Partition(PartitionAction),
+    /// IF EXISTS of what is dropped or changed, IF NOT EXISTS of what is added (MariaDB): where that does not hold the
+    /// action is left out with a note.
+    Conditional(Box<AlterAction>),
+}
+
+impl AlterAction {
+    /// The action without its condition.
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::Conditional(action) => action,
+            action => action,
+        }
+    }
+
+    /// The same, under a condition or not.
+    pub fn only_if(self, is_conditional: bool) -> Self {
+        match is_conditional {
+            true => Self::Conditional(Box::new(self)),
+            false => self,
+        }
+    }
 }
 
 /// CREATE INDEX.
@@ -448,6 +455,8 @@ pub enum AlterAction {
 pub struct CreateIndex {
     /// OR REPLACE (MariaDB).
     pub or_replace: bool,
+    /// IF NOT EXISTS (MariaDB).
+    pub if_not_exists: bool,
     /// Index; its name is present.
     pub index: IndexSpec,
     /// Table.
@@ -487,6 +496,8 @@ pub struct DropTables {
 pub struct RenameTables {
     /// Old and new names, at least one pair.
     pub pairs: Vec<(ObjectName, ObjectName)>,
+    /// IF EXISTS (MariaDB).
+    pub if_exists: bool,
     /// NOWAIT, WAIT n.
     pub wait: LockWait,
 }

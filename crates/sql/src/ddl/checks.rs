@@ -118,7 +118,7 @@ pub(super) fn last_number(checks: &[CheckDef], table: &str) -> u32 {
 }
 
 /// 3822.
-fn duplicate_name(name: &str) -> SqlError {
+pub(super) fn duplicate_name(name: &str) -> SqlError {
     let text = format!("Duplicate check constraint name '{name}'.");
     SqlError::new(3822, "HY000", text)
 }

@@ -282,7 +282,7 @@ impl Draft {
 
     fn push_primary(&mut self, index: DraftIndex) -> SqlResult<()> {
         if self.indexes.iter().any(|i| i.primary) {
-            return Err(SqlError::new(1068, "42000", "Multiple primary key defined"));
+            return Err(errors::multiple_primary_keys());
         }
         self.indexes.insert(0, index);
         Ok(())

@@ -345,11 +345,7 @@ impl Draft {
             return Ok(numbered.unwrap_or_default().into());
         };
         if before.iter().any(|i| same_name(&i.name, name)) {
-            return Err(SqlError::new(
-                1061,
-                "42000",
-                format!("Duplicate key name '{name}'"),
-            ));
+            return Err(errors::duplicate_key_name(name));
         }
         Ok(name.clone())
     }

@@ -63,6 +63,7 @@ fn column_of(action: &mut AlterAction) -> Option<&mut ColumnDef> {
         AlterAction::AddColumn { def, .. }
         | AlterAction::ModifyColumn { def, .. }
         | AlterAction::ChangeColumn { def, .. } => Some(def),
+        AlterAction::Conditional(action) => column_of(action),
         _ => None,
     }
 }

@@ -229,7 +229,7 @@ fn dispatch(ctx: &mut DdlCtx<'_>, stmt: &Statement) -> Result<DdlDone, ExecError
         Statement::CreateTable(create) => create::create_table(ctx, create),
         Statement::DropTable(drop) => table::drop_tables(ctx, drop),
         Statement::Truncate { name, .. } => table::truncate(ctx, name),
-        Statement::RenameTable(rename) => table::rename(ctx, &rename.pairs),
+        Statement::RenameTable(rename) => table::rename(ctx, &rename.pairs, rename.if_exists),
         Statement::AlterTable(alter) => alter::alter_table(ctx, alter),
         Statement::CreateIndex(create) => alter::create_index(ctx, create),
         Statement::DropIndex(drop) => alter::drop_index(ctx, drop),

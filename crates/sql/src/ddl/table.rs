@@ -188,6 +188,7 @@ pub(super) fn emptied(trees: &mut NewTrees, old: &TableDef) -> SqlResult<TableDe
 pub(super) fn rename(
     ctx: &mut DdlCtx<'_>,
     pairs: &[(ObjectName, ObjectName)],
+    if_exists: bool,
 ) -> Result<DdlDone, ExecError> {
     let mut resolved: Vec<(TableName, TableName)> = Vec::with_capacity(pairs.len());
     let mut names: Vec<TableName> = Vec::with_capacity(pairs.len() * 2);
@@ -208,11 +209,18 @@ pub(super) fn rename(
     }
     foreign::lock_related(ctx, &own, &|ctx| to_lock(ctx, &names))?;
     let mut change = ctx.change()?;
+    let mut renamed = Vec::with_capacity(resolved.len());
     for (from, to) in &resolved {
+        if if_exists && !change.snapshot().has_name(&from.schema, &from.name) {
+            let missing = errors::no_such_table(&from.schema, &from.name);
+            ctx.note(missing.code, missing.message);
+            continue;
+        }
         rename_one(ctx, &mut change, from, to)?;
+        renamed.push((from, to));
     }
     let seq = change.commit()?;
-    for (from, to) in &resolved {
+    for (from, to) in renamed {
         ctx.locks_follow(from, to);
     }
     Ok(DdlDone {

@@ -549,7 +549,7 @@ impl SessionContext {
             Some(to) => self.require_rename(&alter.name, to)?,
             None => self.require_named(&["ALTER"], &alter.name)?,
         }
-        alter.actions.iter().try_for_each(|a| match a {
+        alter.actions.iter().try_for_each(|a| match a.bare() {
             AlterAction::AddForeignKey(key) => self.require_parent(key, &alter.name),
             AlterAction::Partition(PartitionAction::Drop(_)) => {
                 self.require_named(&["DROP"], &alter.name)

@@ -16,6 +16,16 @@ pub fn name_too_long(name: impl Display) -> SqlError {
     )
 }
 
+/// 1068
+pub fn multiple_primary_keys() -> SqlError {
+    SqlError::new(1068, "42000", "Multiple primary key defined")
+}
+
+/// 1061
+pub fn duplicate_key_name(name: impl Display) -> SqlError {
+    SqlError::new(1061, "42000", format!("Duplicate key name '{name}'"))
+}
+
 /// 1060
 pub fn duplicate_column(name: impl Display) -> SqlError {
     SqlError::new(1060, "42S21", format!("Duplicate column name '{name}'"))

@@ -54,6 +54,23 @@ const STATEMENTS: &str = "SET SESSION binlog_format = STATEMENT; \
     INSERT INTO said (v, n, r) VALUES (@text, @number, @real), (@null, @int, NULL), (HEX(@bytes), NULL, NULL); \
     INSERT INTO said (id, v) VALUES (LAST_INSERT_ID() + 100, 'last'); UPDATE said SET v = 'c' WHERE id = 2";
 
+/// What only MariaDB has. It logs statements that do nothing, too.
+const MARIA_ONLY: &str = "CREATE TABLE maybe (id INT PRIMARY KEY, a INT, b INT, KEY k (a), \
+    CONSTRAINT ck CHECK (a > 0)); \
+    ALTER TABLE maybe MODIFY COLUMN IF EXISTS x INT; ALTER TABLE maybe CHANGE COLUMN IF EXISTS b c BIGINT; \
+    ALTER TABLE maybe RENAME COLUMN IF EXISTS x TO y, RENAME INDEX IF EXISTS k TO k2; \
+    ALTER TABLE maybe ALTER COLUMN IF EXISTS c SET DEFAULT 5, DROP FOREIGN KEY IF EXISTS x; \
+    ALTER TABLE maybe DROP CONSTRAINT IF EXISTS x, ADD CONSTRAINT IF NOT EXISTS ck CHECK (a > 1); \
+    ALTER TABLE maybe ADD COLUMN IF NOT EXISTS c INT, DROP COLUMN IF EXISTS x, DROP INDEX IF EXISTS x; \
+    ALTER TABLE IF EXISTS maybe ADD d INT; \
+    ALTER TABLE maybe DROP INDEX k2, ADD INDEX IF NOT EXISTS k2 (c), ADD INDEX IF NOT EXISTS (a); \
+    ALTER TABLE maybe DROP COLUMN d, ADD COLUMN IF NOT EXISTS d BIGINT; RENAME TABLE IF EXISTS nothing TO something; \
+    INSERT INTO maybe (id, a) VALUES (1, 1); \
+    CREATE TABLE parts (a INT PRIMARY KEY) PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10)); \
+    ALTER TABLE parts DROP PARTITION IF EXISTS p7; \
+    ALTER TABLE parts ADD PARTITION IF NOT EXISTS (PARTITION p0 VALUES LESS THAN (20)); \
+    INSERT INTO parts VALUES (1)";
+
 /// What only MySQL has.
 const MYSQL_ONLY: &str = "CREATE TABLE docs (id INT PRIMARY KEY, a JSON, b JSON, c INT); \
     INSERT INTO docs VALUES (1, '{\"x\": 1, \"y\": [1, 2, 3], \"z\": \"0123456789012345678901234567890123456789\"}', \
@@ -216,6 +233,7 @@ fn a_replica_of_mariadb_equals_its_source() {
         let mut source = maria.connect();
         source.run(&format!("SET NAMES utf8mb4; USE d; {ROWS}"));
         source.run(STATEMENTS);
+        source.run(MARIA_ONLY);
         equals(&replica, &mut source);
         maria.kill();
         maria.restart();

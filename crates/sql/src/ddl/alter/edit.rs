@@ -53,7 +53,7 @@ pub(super) struct Edit<'a> {
     replaced: Vec<ColumnDef>,
 }
 
-fn cannot_drop(name: &str) -> SqlError {
+pub(super) fn cannot_drop(name: &str) -> SqlError {
     let text = format!("Can't DROP '{name}'; check that column/key exists");
     SqlError::new(1091, "42000", text)
 }
@@ -130,12 +130,8 @@ impl<'a> Edit<'a> {
     pub(super) fn apply(&mut self, action: &AlterAction) -> SqlResult<()> {
         generated_key::check_action(self.old, action)?;
         match action {
-            AlterAction::AddColumn {
-                def,
-                position,
-                if_not_exists,
-            } => self.add_column(def, position, *if_not_exists),
-            AlterAction::DropColumn { name, if_exists } => self.drop_column(name, *if_exists),
+            AlterAction::AddColumn { def, position } => self.add_column(def, position),
+            AlterAction::DropColumn(name) => self.drop_column(name),
             AlterAction::ModifyColumn { def, position } => {
                 self.change_column(&def.name, def, position)
             }
@@ -185,17 +181,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    fn add_column(
-        &mut self,
-        def: &ast::ColumnDef,
-        position: &ColumnPosition,
-        if_not_exists: bool,
-    ) -> SqlResult<()> {
-        if if_not_exists && self.draft.position(&def.name.text).is_some() {
-            self.ctx
-                .note(1060, format!("Duplicate column name '{}'", def.name.text));
-            return Ok(());
-        }
+    fn add_column(&mut self, def: &ast::ColumnDef, position: &ColumnPosition) -> SqlResult<()> {
         self.context.added.push(self.draft.next_column_id);
         self.context.new_checks.extend(def.checks.iter().map(|c| {
             c.name
@@ -205,14 +191,8 @@ impl<'a> Edit<'a> {
         self.draft.add_column(self.ctx.eval, def, position)
     }
 
-    fn drop_column(&mut self, name: &Ident, if_exists: bool) -> SqlResult<()> {
-        let Ok(at) = self.column(name) else {
-            if if_exists {
-                self.ctx.note(1091, cannot_drop(&name.text).message);
-                return Ok(());
-            }
-            return Err(cannot_drop(&name.text));
-        };
+    fn drop_column(&mut self, name: &Ident) -> SqlResult<()> {
+        let at = self.column(name).map_err(|_| cannot_drop(&name.text))?;
         if let Some(ordinal) = self.old_ordinal(at) {
             self.forget_checks_of(ordinal, true)?;
         }

@@ -1,10 +1,10 @@
 //! ALTER TABLE, CREATE INDEX and DROP INDEX.
 //!
-//! In flow order: `edit` (the actions change a draft) · `plan` (what the change costs: definition only, new indexes,
-//! or a copy of the table; and what it needs to keep others from meanwhile) · `algorithm` (what ALGORITHM and LOCK ask
-//! for) · here, what is locked · `altered` (the new definition and its trees) · `online` (their end beside those that
-//! change rows) · here, publishing it. Neighbours: `fill` makes new trees of the rows, `catch_up` follows changes,
-//! `draft` checks the result.
+//! In flow order: `condition` (which actions are left out) · `edit` (the actions change a draft) · `plan` (what the
+//! change costs: definition only, new indexes, or a copy of the table; and what it needs to keep others from meanwhile)
+//! · `algorithm` (what ALGORITHM and LOCK ask for) · here, what is locked · `altered` (the new definition and its trees)
+//! · `online` (their end beside those that change rows) · here, publishing it. Neighbours: `fill` makes new trees of the
+//! rows, `catch_up` follows changes, `draft` checks the result.
 //!
 //! **Invariants**
 //! - The definition changes under the table's exclusive lock. What takes long is done before it, beside readers and
@@ -16,6 +16,7 @@ mod algorithm;
 #[cfg(test)]
 mod algorithm_tests;
 mod altered;
+mod condition;
 mod edit;
 mod online;
 #[cfg(test)]
@@ -89,21 +90,15 @@ pub(super) fn create_index(
     if create.or_replace
         && let Some(name) = &create.index.name
     {
-        actions.push(AlterAction::DropIndex {
-            name: name.clone(),
-            if_exists: true,
-        });
+        actions.push(AlterAction::DropIndex(name.clone()).only_if(true));
     }
-    actions.push(AlterAction::AddIndex(create.index.clone()));
+    actions.push(AlterAction::AddIndex(create.index.clone()).only_if(create.if_not_exists));
     run(ctx, &name, &name, &actions, &create.options, false)
 }
 
 pub(super) fn drop_index(ctx: &mut DdlCtx<'_>, drop: &DropIndex) -> Result<DdlDone, ExecError> {
     let name = resolve(&drop.table, ctx.database)?;
-    let action = AlterAction::DropIndex {
-        name: drop.name.clone(),
-        if_exists: drop.if_exists,
-    };
+    let action = AlterAction::DropIndex(drop.name.clone()).only_if(drop.if_exists);
     run(ctx, &name, &name, &[action], &drop.options, false)
 }
 
@@ -125,8 +120,6 @@ struct Begun {
     tables: Vec<TableName>,
     is_temporary: bool,
     may_be_online: bool,
-    /// It only renames, or does nothing.
-    only_names: bool,
 }
 
 /// What the table is to be.
@@ -159,8 +152,9 @@ fn run(
         );
         return Ok(DdlDone::default());
     }
-    let begun = begin(ctx, (name, to), actions, options)?;
+    let begun = begin(ctx, (name, to), &condition::bare(actions), options)?;
     let old = &begun.old;
+    let actions = &*condition::settled(ctx, old, actions);
     tablespace::lock_named(ctx, table_options(actions))?;
     let table_options = Options::read(ctx, OptionsOf::Existing(old), table_options(actions))?;
     let mut drafted = draft(ctx, (&begun, to), actions, options, &table_options)?;
@@ -168,7 +162,7 @@ fn run(
     let children = keep_foreign_keys(ctx, (name, to), old, &mut drafted.built)?;
     let Drafted { built, context, .. } = &drafted;
     // A unique key is not enough here, unlike in CREATE TABLE: as in MySQL.
-    if ctx.require_primary_key && !begun.only_names && !built.has_primary() {
+    if ctx.require_primary_key && !only_names(actions) && !built.has_primary() {
         return Err(super::create::without_primary_key().into());
     }
     let plan = plan::plan(old, built, context);
@@ -204,7 +198,7 @@ fn run(
     }
     let mut done = publish(ctx, name, to, old, made, children)?;
     // MySQL counts rows only where it has looked at the table's inside.
-    if begun.only_names {
+    if only_names(actions) {
         done.info.clear();
     }
     Ok(done)
@@ -259,19 +253,23 @@ fn begin(
         return Err(errors::unknown_database(&to.schema).into());
     }
     trigger::check_rename(&old, to)?;
-    let only_names = actions.iter().all(|a| {
-        matches!(
-            a,
-            AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
-        )
-    });
     Ok(Begun {
         old,
         tables,
         is_temporary,
         may_be_online,
-        only_names,
     })
+}
+
+/// Do the actions only rename, or nothing?
+fn only_names(actions: &[AlterAction]) -> bool {
+    let only_names = |a: &AlterAction| {
+        matches!(
+            a,
+            AlterAction::RenameTo(_) | AlterAction::DisableKeys | AlterAction::EnableKeys
+        )
+    };
+    actions.iter().all(only_names)
 }
 
 /// What the actions make of the table.
@@ -286,7 +284,9 @@ fn draft(
     let mut edit = Edit::new(ctx, (old, to), actions);
     edit.table_collation(table_options)?;
     // What goes makes room for what comes, whatever stands first.
-    let (gone, rest): (Vec<_>, Vec<_>) = actions.iter().partition(|a| removes(a));
+    let (mut gone, rest): (Vec<_>, Vec<_>) = actions.iter().partition(|a| removes(a));
+    // A column takes checks along that may be named, too.
+    gone.sort_by_key(|a| !drops_constraint(a));
     for action in gone {
         edit.apply(action)?;
     }
@@ -302,7 +302,7 @@ fn draft(
     }
     let mut context = edit.context.clone();
     // Whoever asks for a copy gets one, and hears how many rows it has.
-    context.force_copy |= options.algorithm.as_deref() == Some("COPY") && !begun.only_names;
+    context.force_copy |= options.algorithm.as_deref() == Some("COPY") && !only_names(actions);
     let (next_column_id, collation) = (edit.draft.next_column_id, edit.draft.collation);
     let engine = table_options.engine.unwrap_or(old.engine);
     foreign::check_engine(old, engine)?;
@@ -463,12 +463,19 @@ fn changes_nothing(actions: &[AlterAction], options: &DdlOptions) -> bool {
 fn removes(action: &AlterAction) -> bool {
     matches!(
         action,
-        AlterAction::DropColumn { .. }
-            | AlterAction::DropIndex { .. }
+        AlterAction::DropColumn(_)
+            | AlterAction::DropIndex(_)
             | AlterAction::DropPrimaryKey
             | AlterAction::DropForeignKey(_)
             | AlterAction::DropCheck(_)
             | AlterAction::DropConstraint(_)
+    )
+}
+
+fn drops_constraint(action: &AlterAction) -> bool {
+    matches!(
+        action,
+        AlterAction::DropCheck(_) | AlterAction::DropConstraint(_)
     )
 }
 

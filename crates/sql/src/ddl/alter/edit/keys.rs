@@ -3,7 +3,7 @@
 //! Neighbours: `edit` applies the others, and drops what goes with a column.
 //! **Invariant**: an index or a constraint that goes with its column may be dropped by name in the same statement.
 
-use esker_sql_syntax::ast::{self, AlterAction, Ident, IndexKind};
+use esker_sql_syntax::ast::{self, AlterAction, Ident};
 use esker_types::{SqlError, SqlResult, errors};
 
 use super::super::super::draft::{DraftIndex, PRIMARY};
@@ -37,8 +37,8 @@ impl Edit<'_> {
                 );
                 self.draft.add_check(check, None)
             }
-            AlterAction::DropIndex { name, if_exists } => self.drop_index(&name.text, *if_exists),
-            AlterAction::DropPrimaryKey => self.drop_index(PRIMARY, false),
+            AlterAction::DropIndex(name) => self.drop_index(&name.text),
+            AlterAction::DropPrimaryKey => self.drop_index(PRIMARY),
             AlterAction::DropCheck(name) => self.drop_check(&name.text),
             AlterAction::DropConstraint(name) => self.drop_constraint(&name.text),
             AlterAction::RenameIndex { old, new } => self.rename_index(old, new),
@@ -71,23 +71,6 @@ impl Edit<'_> {
     }
 
     fn add_index(&mut self, spec: &ast::IndexSpec) -> SqlResult<()> {
-        let existing = spec.name.as_ref().is_some_and(|n| {
-            spec.kind != IndexKind::Primary
-                && self.draft.indexes.iter().any(|i| {
-                    i.name
-                        .as_deref()
-                        .is_some_and(|have| same_name(have, &n.text))
-                })
-        });
-        if existing && spec.if_not_exists {
-            let name = spec
-                .name
-                .as_ref()
-                .map(|n| n.text.clone())
-                .unwrap_or_default();
-            self.ctx.note(1061, format!("Duplicate key name '{name}'"));
-            return Ok(());
-        }
         // Functional parts are columns of their own.
         let first = self.draft.next_column_id;
         self.draft
@@ -96,14 +79,10 @@ impl Edit<'_> {
         Ok(())
     }
 
-    fn drop_index(&mut self, name: &str, if_exists: bool) -> SqlResult<()> {
+    fn drop_index(&mut self, name: &str) -> SqlResult<()> {
         match self.index(name) {
             Some(at) => {
                 self.draft.indexes.remove(at);
-                Ok(())
-            }
-            None if if_exists => {
-                self.ctx.note(1091, cannot_drop(name).message);
                 Ok(())
             }
             None if self.went_with_columns(name) => Ok(()),
@@ -148,7 +127,7 @@ impl Edit<'_> {
                 self.draft.foreign_keys.remove(at);
                 Ok(())
             }
-            (None, None, true) => self.drop_index(name, false),
+            (None, None, true) => self.drop_index(name),
             _ => Err(errors::several_constraints(name, "DROP")),
         }
     }
