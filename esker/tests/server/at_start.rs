@@ -219,6 +219,7 @@ fn every_setting_has_a_meaning_only_if_it_is_known() {
             "--lower-case-table-names=1",
             "--innodb-read-only=ON",
             "--skip-grant-tables",
+            "--gtid-slave-pos=0-1-2",
         ]
         .map(str::to_owned),
     );
@@ -229,6 +230,7 @@ fn every_setting_has_a_meaning_only_if_it_is_known() {
         "'lower_case_table_names' can only be '0', not '1'",
         "'innodb_read_only' can only be 'OFF', not 'ON'",
         "'skip_grant_tables' is not possible",
+        "'gtid_slave_pos' is kept with the data; SET GLOBAL changes it while the server runs",
     ] {
         assert!(told.contains(line), "{line}\n{told}");
     }

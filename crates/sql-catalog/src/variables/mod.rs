@@ -36,7 +36,7 @@ pub use log::{GtidsTold, LogVars, RowImage};
 pub use options::{Notes, Setting};
 pub use start::StartValues;
 use table::MEMORY_LIMIT_MAX;
-pub use table::{Effect, NOT_PERSISTED, Scope, VarDef, VarKind};
+pub use table::{Effect, NOT_PERSISTED, OF_THE_DATA, Scope, VarDef, VarKind};
 pub use value::{VarValue, check_client};
 
 /// All variables, sorted by name.

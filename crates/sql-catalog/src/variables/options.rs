@@ -8,7 +8,7 @@
 use esker_types::collation::{Charset, Collation};
 use esker_types::{SqlResult, errors};
 
-use super::table::{Effect, Scope};
+use super::table::{Effect, OF_THE_DATA, Scope};
 use super::{Globals, VarId, VarValue, admit, mismatch, value};
 
 /// One setting.
@@ -316,6 +316,12 @@ impl Globals {
         if def.scope == Scope::Session {
             return Err(format!(
                 "'{}' belongs to sessions; the server has none",
+                def.name
+            ));
+        }
+        if OF_THE_DATA.contains(&def.name) {
+            return Err(format!(
+                "'{}' is kept with the data; SET GLOBAL changes it while the server runs",
                 def.name
             ));
         }

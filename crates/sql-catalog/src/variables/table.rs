@@ -20,6 +20,9 @@ pub enum Scope {
     Both,
 }
 
+/// Variables that SET GLOBAL alone changes, for their values are kept with the data.
+pub const OF_THE_DATA: [&str; 2] = ["gtid_purged", "gtid_slave_pos"];
+
 /// Variables that say where files and doors of the server are, or what it does before anybody logs in. They are of
 /// whoever starts the server: SET PERSIST_ONLY refuses them, as in MySQL, or an account that may set variables could
 /// have a file of statements run as an administrator.

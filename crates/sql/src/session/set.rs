@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use esker_sql_catalog::exec_error::ExecError;
 use esker_sql_catalog::variables::{
-    CLIENT_CHARSETS, Scope, SessionVars, Taken, VarId, VarValue, check_client, coupled, deprecated,
-    mismatch, unknown, value,
+    CLIENT_CHARSETS, OF_THE_DATA, Scope, SessionVars, Taken, VarId, VarValue, check_client,
+    coupled, deprecated, mismatch, unknown, value,
 };
 use esker_sql_syntax::Deprecation;
 use esker_sql_syntax::ast::{Expr, Isolation, SetItem, SetTransaction, SysVar, VarScope};
@@ -160,6 +160,14 @@ impl Session {
     fn set_variable(&mut self, id: VarId, var: &SysVar, given: Option<Value>) -> SqlResult<()> {
         let taken = match var.scope {
             Some(VarScope::Global) => self.set_global(id, given.as_ref())?,
+            Some(VarScope::Persist | VarScope::PersistOnly)
+                if OF_THE_DATA.contains(&id.def().name) =>
+            {
+                self.context
+                    .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
+                let name = id.def().name;
+                return Err(errors::read_only_variable(name, "non persistent"));
+            }
             Some(VarScope::Persist) => {
                 let taken = self.set_global(id, given.as_ref())?;
                 let value = self.context.instance.globals.get(id);
@@ -268,7 +276,7 @@ impl Session {
             .require_any(&["SUPER", "SYSTEM_VARIABLES_ADMIN"])?;
         self.context.check_special(id, given)?;
         self.admit_setting_here(id.def().name, true)?;
-        if matches!(id.def().name, "gtid_purged" | "gtid_slave_pos") {
+        if OF_THE_DATA.contains(&id.def().name) {
             self.set_gtids(id.def().name, given)?;
             return Ok(Taken::default());
         }

@@ -202,6 +202,8 @@ fn the_position_has_mariadbs_errors() {
         ("SET GLOBAL gtid_slave_pos = NULL", 1231),
         ("SET GLOBAL gtid_slave_pos = DEFAULT", 1230),
         ("SET GLOBAL gtid_slave_pos = 5", 1232),
+        ("SET PERSIST gtid_slave_pos = '0-1-1'", 1238),
+        ("SET PERSIST_ONLY gtid_purged = ''", 1238),
     ] {
         assert_eq!(c.code(sql), Some(code), "{sql}");
     }
