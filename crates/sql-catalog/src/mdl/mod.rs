@@ -430,6 +430,11 @@ impl LockSet {
         self.holds_for(MdlDuration::Global)
     }
 
+    /// Is LOCK INSTANCE FOR BACKUP held?
+    pub fn has_instance(&self) -> bool {
+        self.holds_for(MdlDuration::Instance)
+    }
+
     /// The mode LOCK TABLES holds on this object.
     pub fn explicit_mode(&self, object: &Arc<MdlObject>) -> Option<MdlMode> {
         let held = self.owner.held();

@@ -219,6 +219,11 @@ impl Session {
             Replication::Stop(_) if self.locks.has_explicit() || self.locks.has_global() => {
                 return Err(errors::has_locked_tables());
             }
+            Replication::Stop(threads) if which(threads).1 && self.locks.has_instance() => {
+                let text = "Cannot stop the replica SQL thread while the instance is locked for backup. Try running \
+                            `UNLOCK INSTANCE` first.";
+                return Err(SqlError::new(3857, "HY000", text));
+            }
             Replication::Stop(threads) => {
                 let (receives, applies) = which(threads);
                 let channels = chosen(&instance, threads.channel.as_deref())?;

@@ -124,12 +124,16 @@ fn who_has_locks_stops_no_replica() {
     let (source, replica) = pair(dir.path());
     let mut c = replica.connect();
     follow(&mut source.connect(), &mut c);
-    for lock in ["FLUSH TABLES WITH READ LOCK", "LOCK TABLES d.t READ"] {
+    for (lock, code) in [
+        ("FLUSH TABLES WITH READ LOCK", 1192),
+        ("LOCK TABLES d.t READ", 1192),
+        ("LOCK INSTANCE FOR BACKUP", 3857),
+    ] {
         c.run(lock);
         for stop in ["STOP REPLICA", "STOP REPLICA SQL_THREAD"] {
-            assert_eq!(c.code(stop), Some(1192), "{lock}");
+            assert_eq!(c.code(stop), Some(code), "{lock}");
         }
-        c.run("UNLOCK TABLES");
+        c.run("UNLOCK TABLES; UNLOCK INSTANCE");
     }
     c.run("STOP REPLICA");
 }
