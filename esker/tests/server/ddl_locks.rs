@@ -56,6 +56,43 @@ fn hinted(statement: &str, hint: &str) -> String {
     format!("{verb} /*+ {hint} */ {rest}")
 }
 
+/// It gives up what it has read when it has to wait, and none of the locks that it waits for.
+#[test]
+fn create_table_select_waits_for_its_sources_and_leaves_no_lock() {
+    let (server, _dir) = server();
+    let (mut c, mut locker, mut monitor) = (session(&server), session(&server), session(&server));
+    let id = c.value("SELECT CONNECTION_ID()");
+    let state = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
+    let asked = "SELECT COUNT(*) FROM performance_schema.metadata_locks \
+                 WHERE object_name = 't' AND lock_status = 'PENDING'";
+    let held = "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE object_schema = 'd'";
+    for (nth, autocommit) in ["1", "0"].into_iter().enumerate() {
+        c.run(&format!(
+            "SET autocommit = {autocommit}, lock_wait_timeout = 60"
+        ));
+        locker.run("LOCK TABLES t WRITE");
+        let create = format!("CREATE TABLE n{nth} AS SELECT * FROM t WHERE v > 0");
+        std::thread::scope(|scope| {
+            let created = scope.spawn(|| c.code(&create));
+            eventually("it waits", || {
+                monitor.value(&state) == "Waiting for table metadata lock"
+            });
+            assert_eq!(monitor.value(asked), "1");
+            locker.run("UNLOCK TABLES");
+            assert_eq!(created.join().expect("it goes on"), None);
+        });
+        assert_eq!(c.value(&format!("SELECT COUNT(*) FROM n{nth}")), "2");
+        c.run("COMMIT");
+        // What it waits for counts from its begin, and ends it.
+        locker.run("LOCK TABLES t WRITE");
+        c.run("SET lock_wait_timeout = 1");
+        assert_eq!(c.code("CREATE TABLE m AS SELECT * FROM t"), Some(1205));
+        locker.run("UNLOCK TABLES");
+        assert_eq!(monitor.value(held), "0", "autocommit = {autocommit}");
+        locker.run("SET lock_wait_timeout = 1; ALTER TABLE t FORCE");
+    }
+}
+
 #[test]
 fn nowait_fails_at_once_in_every_position() {
     let (server, _dir) = server();

@@ -296,8 +296,16 @@ impl LockSet {
             self.manager.end_wait(self.owner.id);
             if pending.waiter.take_over() {
                 pending.object.release(pending.mode);
+            } else {
+                // Its ticket may be there still, and nobody would take over what it brings.
+                pending.object.leave(&pending.waiter);
             }
         }
+    }
+
+    /// Does a statement run again that has waited, and asked for nothing since?
+    pub fn runs_again(&self) -> bool {
+        self.pending.is_some()
     }
 
     /// Releases what was taken for the statement only.

@@ -265,7 +265,7 @@ impl MdlObject {
     }
 
     /// Takes a waiter out of the queue; false if it had been granted before.
-    fn leave(&self, waiter: &Arc<Waiter>) -> bool {
+    pub(super) fn leave(&self, waiter: &Arc<Waiter>) -> bool {
         let Some(woken) = self.take_out(waiter) else {
             return false;
         };

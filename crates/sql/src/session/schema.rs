@@ -165,6 +165,11 @@ impl Session {
             return self.create_to_fill(create);
         }
         let committed = match ddl::commits(statement) {
+            // It keeps the locks that it has got, and what was open is committed.
+            true if self.locks.runs_again() && !self.has_changed_tables() => {
+                self.context.check_ddl_rights(statement)?;
+                0
+            }
             true => {
                 // Also before a statement that is refused, as in MySQL.
                 let committed = self.commit_transaction()?;
@@ -254,9 +259,11 @@ impl Session {
                 Ok(Done::Ok(info, seq.max(done.depends_on)))
             }
             Err(e) => {
-                match create.temporary {
-                    true => self.txn.rollback_to(savepoint),
-                    false => self.rollback_transaction(),
+                match (create.temporary, &e) {
+                    (true, _) => self.txn.rollback_to(savepoint),
+                    // It runs again, and keeps its locks.
+                    (false, ExecError::Wait(_)) => self.undo_filling(),
+                    (false, ExecError::Sql(_)) => self.rollback_transaction(),
                 }
                 Err(e)
             }

@@ -25,6 +25,7 @@ use super::request::{Running, Work};
 use super::rows::RowSource;
 use super::run::Done;
 use super::statements::Execution;
+use super::utility::commits_implicitly;
 use super::{Session, registry};
 use crate::counts::{self, Counter};
 
@@ -129,7 +130,15 @@ impl Session {
             return self.settle(running, done);
         }
         if let Some(e) = running.wait_error.take() {
-            return Step::Done(self.fail(e));
+            let outcome = self.fail(e);
+            if let Work::Ready(statement, _) = &running.work
+                && commits_implicitly(statement)
+                && !self.has_changed_tables()
+            {
+                // What was open before it is committed, and it leaves no lock.
+                self.rollback_transaction();
+            }
+            return Step::Done(outcome);
         }
         let prepared = match &running.work {
             Work::Ready(_, prepared) => *prepared,

@@ -232,6 +232,13 @@ impl Session {
         self.locks.release_transaction();
     }
 
+    /// Takes back the rows of a table that is made; its statement waits, and begins anew then.
+    pub(super) fn undo_filling(&mut self) {
+        self.txn.rollback();
+        self.filling = None;
+        self.capture.forget_transaction();
+    }
+
     /// Rolls back what was done; the transaction stays open.
     pub(super) fn undo_work(&mut self) {
         self.txn.rollback();
