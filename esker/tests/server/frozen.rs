@@ -285,6 +285,36 @@ fn a_transaction_that_read_only_and_a_schema_change_wait_for_is_the_victim_of_a_
     );
 }
 
+/// What a prepared transaction has locked, a writer waits for; the decision must not wait behind who waits for that.
+#[test]
+fn prepared_transactions_are_decided_while_a_server_becomes_read_only() {
+    for decision in ["XA COMMIT 'x'", "XA ROLLBACK 'x'"] {
+        let (server, _dir) = server();
+        let mut c = session(&server);
+        c.run("XA START 'x'; UPDATE t SET b = 2 WHERE a = 1; XA END 'x'; XA PREPARE 'x'");
+        std::thread::scope(|scope| {
+            let begin = |sql: &'static str, state: &str| {
+                let (mut other, mut monitor) = (session(&server), session(&server));
+                let id = other.value("SELECT CONNECTION_ID()");
+                let done = scope.spawn(move || other.code(sql));
+                let shown =
+                    format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
+                eventually(state, || monitor.value(&shown) == state);
+                done
+            };
+            let alter = begin("ALTER TABLE t FORCE", "Waiting for table metadata lock");
+            let stop = begin(
+                "SET GLOBAL super_read_only = ON",
+                "Waiting for global read lock",
+            );
+            assert_eq!(c.code(decision), None);
+            // It was admitted before the server became read-only.
+            assert_eq!(alter.join().expect("it goes on"), None, "{decision}");
+            assert_eq!(stop.join().expect("it goes on"), None, "{decision}");
+        });
+    }
+}
+
 #[test]
 fn a_kill_ends_a_function_that_waits() {
     let (server, _dir) = server();

@@ -180,6 +180,18 @@ pub fn announce_write(
     )
 }
 
+/// Announces a commit for the statement's time: FLUSH TABLES WITH READ LOCK waits for it, and it for that.
+///
+/// # Errors
+/// 1223 while this session holds the global read lock.
+pub fn announce_commit(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
+    if locks.has_global() {
+        return Err(errors::conflicting_read_lock().into());
+    }
+    let (mode, duration) = (MdlMode::IntentionExclusive, MdlDuration::Statement);
+    locks.acquire(catalog.locks().commit(), mode, duration)
+}
+
 /// Waits while another session holds LOCK INSTANCE FOR BACKUP.
 pub fn admit_beside_backup(catalog: &Catalog, locks: &mut LockSet) -> Result<(), ExecError> {
     let backup = catalog.locks().backup().clone();

@@ -17,7 +17,6 @@ use std::cell::Cell;
 
 use esker_engine::{Commit, Seq};
 use esker_sql_catalog::exec_error::ExecError;
-use esker_sql_catalog::mdl::MdlDuration;
 use esker_sql_catalog::result::{ColumnMeta, Mode, OkInfo};
 use esker_sql_syntax::ast::{Begin, MaintainKind, ShowWhat, Statement, Xa, XaStart, Xid};
 use esker_types::collation::Collation;
@@ -29,7 +28,7 @@ use super::run::Done;
 use super::utility::commits_implicitly;
 use super::{Session, SessionContext};
 use crate::ddl;
-use crate::ddl::lock_tables::announce_write;
+use crate::ddl::lock_tables::announce_commit;
 use crate::xids::{self, Claim};
 
 /// How far a branch has come.
@@ -354,10 +353,10 @@ impl Session {
     }
 
     fn decide(&mut self, xid: &Xid, decision: Decision, mode: Mode) -> Result<Done, ExecError> {
-        // A decision changes rows, which FLUSH TABLES WITH READ LOCK excludes; the prepared transaction itself does not
-        // hold up that statement.
+        // FLUSH TABLES WITH READ LOCK excludes it as any commit. It must not wait for who only stops writers: those may
+        // wait for the prepared transaction, which nobody knows to wait for this session.
         let instance = self.context.instance.clone();
-        announce_write(&instance.catalog, &mut self.locks, MdlDuration::Statement)?;
+        announce_commit(&instance.catalog, &mut self.locks)?;
         let xids = instance.xids();
         let is_logged = loop {
             match (xids.claim(xid, self.connection_id()), mode) {
