@@ -93,6 +93,14 @@ pub struct Origin {
     pub server_id: u32,
 }
 
+/// The first version number of MariaDB that MySQL has not had.
+const MARIADB: u32 = 10_00_00;
+
+/// Is a server of this version MariaDB?
+pub fn is_mariadb(server_version: u32) -> bool {
+    server_version >= MARIADB
+}
+
 /// What is known of a transaction when it commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head<'a> {

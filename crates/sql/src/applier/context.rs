@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use esker_binlog::apply::PartKind;
+use esker_binlog::attachment::is_mariadb;
 use esker_binlog::event::query::{self, Settings};
 use esker_binlog::event::variables::{UserValue, Variable};
 use esker_types::collation::{Charset, Collation};
@@ -110,14 +111,13 @@ pub fn set_statement(settings: &Settings, key_check: KeyCheck) -> String {
 /// # Errors
 /// 1235: a mode of MariaDB by which statements mean something else here.
 pub(super) fn own_mode(bits: u64, version: u32) -> SqlResult<u64> {
-    const MARIADB: u32 = 10_00_00;
     const FOREIGN: [(u64, &str); 3] = [
         (1 << 9, "ORACLE"),
         (1 << 32, "EMPTY_STRING_IS_NULL"),
         (1 << 33, "SIMULTANEOUS_ASSIGNMENT"),
     ];
     const TIME_ROUND_FRACTIONAL: u64 = 1 << 34;
-    if version < MARIADB {
+    if !is_mariadb(version) {
         return Ok(bits);
     }
     if let Some((_, name)) = FOREIGN.iter().find(|(bit, _)| bits & bit != 0) {

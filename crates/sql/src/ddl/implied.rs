@@ -1,13 +1,14 @@
 //! What a definition leaves to settings of its session, written out.
 //!
 //! Two settings change what the same words mean: `default_collation_for_utf8mb4` and
-//! `explicit_defaults_for_timestamp`. Statements of other servers come with theirs. Neighbours: `session::schema` calls
+//! `explicit_defaults_for_timestamp`. Statements of other servers come with theirs. To MariaDB, the name behind FOREIGN
+//! KEY is that of the constraint. Neighbours: `session::schema` calls
 //! [`written_out`] before a definition runs; the binary log has the words of the client, and the settings beside them.
 //! **Invariant**: with the usual settings nothing changes, and nothing is copied.
 
 use esker_sql_syntax::ast::{
-    AlterAction, ColumnDef, ColumnDefault, DataType, DatabaseOption, Expr, Literal, Statement,
-    TableOption, TypeName,
+    AlterAction, ColumnDef, ColumnDefault, DataType, DatabaseOption, Expr, ForeignKey, Literal,
+    Statement, TableOption, TypeName,
 };
 use esker_types::collation::Collation;
 
@@ -23,12 +24,15 @@ pub struct Implied {
     pub utf8mb4: Collation,
     /// explicit_defaults_for_timestamp.
     pub explicit_defaults: bool,
+    /// The statement is MariaDB's.
+    pub is_mariadbs: bool,
 }
 
 impl Implied {
     const USUAL: Self = Self {
         utf8mb4: Collation::UTF8MB4_0900_AI_CI,
         explicit_defaults: true,
+        is_mariadbs: false,
     };
 }
 
@@ -43,11 +47,17 @@ pub fn written_out(statement: &Statement, settings: Implied) -> Option<Statement
         Statement::CreateTable(create) => {
             settings.columns(&mut create.columns.iter_mut().collect::<Vec<_>>());
             settings.table_options(&mut create.options);
+            create
+                .foreign_keys
+                .iter_mut()
+                .for_each(|key| settings.name_foreign_key(key));
         }
         Statement::AlterTable(alter) => {
             let mut columns: Vec<_> = alter.actions.iter_mut().filter_map(column_of).collect();
             settings.columns(&mut columns);
             settings.alter_options(&mut alter.actions);
+            let keys = alter.actions.iter_mut().filter_map(foreign_key_of);
+            keys.for_each(|key| settings.name_foreign_key(key));
         }
         Statement::CreateDatabase { options, .. } | Statement::AlterDatabase { options, .. } => {
             settings.database_options(options);
@@ -68,7 +78,22 @@ fn column_of(action: &mut AlterAction) -> Option<&mut ColumnDef> {
     }
 }
 
+/// The foreign key that an action adds.
+fn foreign_key_of(action: &mut AlterAction) -> Option<&mut ForeignKey> {
+    match action {
+        AlterAction::AddForeignKey(key) => Some(key),
+        AlterAction::Conditional(action) => foreign_key_of(action),
+        _ => None,
+    }
+}
+
 impl Implied {
+    fn name_foreign_key(self, key: &mut ForeignKey) {
+        if self.is_mariadbs && key.name.is_none() {
+            key.name.clone_from(&key.index);
+        }
+    }
+
     fn collation(self) -> Box<str> {
         self.utf8mb4.name().into()
     }
@@ -197,6 +222,33 @@ mod tests {
         assert_eq!(
             written_out(&parsed("CREATE TABLE t (a INT)"), Implied::USUAL),
             None
+        );
+    }
+
+    #[test]
+    fn mariadb_names_foreign_keys_by_what_stands_behind_them() {
+        let settings = Implied {
+            is_mariadbs: true,
+            ..Implied::USUAL
+        };
+        let references = "REFERENCES p (id)";
+        means(
+            &format!(
+                "CREATE TABLE t (a INT, FOREIGN KEY f (a) {references}, FOREIGN KEY (a) {references})"
+            ),
+            settings,
+            &format!(
+                "CREATE TABLE t (a INT, CONSTRAINT f FOREIGN KEY f (a) {references}, FOREIGN KEY (a) {references})"
+            ),
+        );
+        means(
+            &format!(
+                "ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY f (a) {references}, ADD FOREIGN KEY IF NOT EXISTS g (a) {references}"
+            ),
+            settings,
+            &format!(
+                "ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY f (a) {references}, ADD CONSTRAINT g FOREIGN KEY IF NOT EXISTS g (a) {references}"
+            ),
         );
     }
 

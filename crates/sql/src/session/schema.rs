@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use esker_binlog::attachment::is_mariadb;
 use esker_engine::Seq;
 use esker_sql_catalog::catalog::ColumnDef;
 use esker_sql_catalog::exec_error::ExecError;
@@ -155,6 +156,9 @@ impl Session {
         let settings = Implied {
             utf8mb4: self.vars.log.utf8mb4_collation,
             explicit_defaults: self.vars.log.explicit_defaults,
+            is_mariadbs: self
+                .applied_origin()
+                .is_some_and(|origin| is_mariadb(origin.server_version)),
         };
         let written_out = implied::written_out(statement, settings);
         let statement = written_out.as_ref().unwrap_or(statement);
