@@ -295,11 +295,11 @@ impl Parser<'_> {
 
     fn alter_alter(&mut self) -> SqlResult<AlterAction> {
         match self.kw() {
-            Kw::INDEX => {
+            Kw::INDEX | Kw::KEY => {
                 self.advance();
                 let if_exists = self.if_exists()?;
                 let index = self.ident()?;
-                let visible = self.expect_any(&[Kw::VISIBLE, Kw::INVISIBLE])? == Kw::VISIBLE;
+                let visible = self.index_visibility()?;
                 let action = AlterAction::SetIndexVisible { index, visible };
                 return Ok(action.only_if(if_exists));
             }
@@ -316,6 +316,18 @@ impl Parser<'_> {
         let if_exists = self.if_exists()?;
         let column = self.ident()?;
         Ok(self.altered_column(column)?.only_if(if_exists))
+    }
+
+    /// VISIBLE, INVISIBLE, or MariaDB's words for it.
+    fn index_visibility(&mut self) -> SqlResult<bool> {
+        let is_not = self.at(Kw::NOT) && self.peek_is_word("IGNORED");
+        if is_not {
+            self.advance();
+        }
+        if self.eat_word("IGNORED") {
+            return Ok(is_not);
+        }
+        Ok(self.expect_any(&[Kw::VISIBLE, Kw::INVISIBLE])? == Kw::VISIBLE)
     }
 
     /// DROP DEFAULT, SET DEFAULT, SET VISIBLE, SET INVISIBLE.

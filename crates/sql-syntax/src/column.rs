@@ -361,7 +361,8 @@ impl Parser<'_> {
                 }
                 self.expect_kw(Kw::AS)?;
                 let expr = self.paren_source_expr()?;
-                let stored = self.eat_any(&[Kw::VIRTUAL, Kw::STORED]) == Some(Kw::STORED);
+                let stored = self.eat_any(&[Kw::VIRTUAL, Kw::STORED]) == Some(Kw::STORED)
+                    || self.eat_word("PERSISTENT");
                 def.generated = Some(Generated { expr, stored });
             }
             Kw::SRID => {

@@ -272,7 +272,8 @@ impl Parser<'_> {
         self.eat_eq();
         let algorithm = kw == Kw::ALGORITHM;
         let known: &[&str] = match algorithm {
-            true => &["INPLACE", "COPY", "INSTANT"],
+            // MariaDB's NOCOPY is what is done anyway where it can be.
+            true => &["INPLACE", "COPY", "INSTANT", "NOCOPY"],
             false => &["NONE", "SHARED", "EXCLUSIVE"],
         };
         let mut value = None;
@@ -285,7 +286,7 @@ impl Parser<'_> {
                     false => SqlError::new(1801, "HY000", format!("Unknown LOCK type '{word}'")),
                 });
             }
-            value = Some(upper.into());
+            value = (upper != "NOCOPY").then(|| upper.into());
         }
         if algorithm {
             options.algorithm = value;

@@ -31,7 +31,7 @@ impl Parser<'_> {
         if constraint && !self.at(Kw::CHECK) {
             name = self.opt_ident()?;
         }
-        if if_not_exists && !self.at(Kw::CHECK) {
+        if if_not_exists && (name.is_none() || !self.at(Kw::CHECK)) {
             // With the others it stands behind what they are.
             return self.fail();
         }
@@ -138,6 +138,13 @@ impl Parser<'_> {
                 Kw::VISIBLE | Kw::INVISIBLE => {
                     index.invisible = self.advance().tok == Tok::Word(Kw::INVISIBLE);
                 }
+                // MariaDB's words for it.
+                Kw::NOT if self.peek_is_word("IGNORED") => {
+                    self.advance();
+                    self.advance();
+                    index.invisible = false;
+                }
+                _ if self.eat_word("IGNORED") => index.invisible = true,
                 Kw::WITH if index.kind == IndexKind::FullText && self.peek_is(Kw::PARSER) => {
                     self.advance();
                     self.advance();

@@ -37,6 +37,12 @@ impl Parser<'_> {
         found
     }
 
+    /// Is the token after the current one this word, which is no keyword?
+    pub(super) fn peek_is_word(&self, word: &str) -> bool {
+        let next = self.peek();
+        is_ident(next.tok) && self.bytes(next).eq_ignore_ascii_case(word.as_bytes())
+    }
+
     /// Consumes a word that must be there, and is none of the grammar's keywords.
     pub(super) fn expect_word(&mut self, word: &str) -> SqlResult<()> {
         match self.eat_word(word) {
