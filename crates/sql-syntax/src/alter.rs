@@ -194,20 +194,24 @@ impl Parser<'_> {
                     actions.push(constraint_action(constraint).only_if(if_not_exists));
                     return Ok(());
                 }
+                let (def, key) = p.new_column()?;
                 let action = AlterAction::AddColumn {
-                    def: Box::new(p.new_column()?),
+                    def: Box::new(def),
                     position: ColumnPosition::Unchanged,
                 };
                 actions.push(action.only_if(if_not_exists));
+                actions.extend(key.map(AlterAction::AddForeignKey));
                 Ok(())
             })?;
             return self.expect(Tok::RParen);
         }
+        let (def, key) = self.new_column()?;
         let action = AlterAction::AddColumn {
-            def: Box::new(self.new_column()?),
+            def: Box::new(def),
             position: self.column_position()?,
         };
         actions.push(action.only_if(if_not_exists));
+        actions.extend(key.map(AlterAction::AddForeignKey));
         Ok(())
     }
 

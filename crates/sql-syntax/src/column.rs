@@ -8,8 +8,8 @@ use esker_types::geometry::Shape;
 use esker_types::{SqlMode, SqlResult, errors};
 
 use super::ast::{
-    Check, ColumnDef, ColumnDefault, DataType, Expr, Generated, Ident, Literal, SourceExpr,
-    TypeName,
+    Check, ColumnDef, ColumnDefault, DataType, Expr, ForeignKey, Generated, Ident, Literal,
+    SourceExpr, TypeName,
 };
 use super::deprecated::Deprecation;
 use super::keyword::Kw;
@@ -250,14 +250,15 @@ impl Parser<'_> {
         self.type_charset(ty)
     }
 
-    /// A new column, `name type attribute … [REFERENCES …]`. What it references is forgotten, as in MySQL 8.4. MySQL 9
-    /// makes a foreign key of it: a replica of 8.4 would not have that, nor would this one's source of 8.4.
-    pub(super) fn new_column(&mut self) -> SqlResult<ColumnDef> {
+    /// A new column, `name type attribute … [REFERENCES …]`.
+    pub(super) fn new_column(&mut self) -> SqlResult<(ColumnDef, Option<ForeignKey>)> {
         let def = self.column_def()?;
-        if self.at(Kw::REFERENCES) {
-            self.references(None, None, Vec::new())?;
+        if !self.at(Kw::REFERENCES) {
+            return Ok((def, None));
         }
-        Ok(def)
+        let mut key = self.references(None, None, vec![(def.name.clone(), None)])?;
+        key.is_inline = true;
+        Ok((def, Some(key)))
     }
 
     /// `name type attribute …`.

@@ -242,7 +242,14 @@ impl Parser<'_> {
                 table.foreign_keys.push(key);
             }
             Some(TableConstraint::Check(check)) => table.checks.push(check),
-            None => table.columns.push(self.new_column()?),
+            None => {
+                let (column, key) = self.new_column()?;
+                table.columns.push(column);
+                if let Some(mut key) = key {
+                    key.follows = table.indexes.len();
+                    table.foreign_keys.push(key);
+                }
+            }
         }
         Ok(())
     }

@@ -208,6 +208,7 @@ impl Parser<'_> {
         Ok(ForeignKey {
             name,
             index,
+            is_inline: false,
             follows: 0,
             columns,
             table,

@@ -232,6 +232,8 @@ pub struct ForeignKey {
     pub name: Option<Ident>,
     /// Index name.
     pub index: Option<Ident>,
+    /// It is the REFERENCES of a column, which MySQL 8.4 forgets.
+    pub is_inline: bool,
     /// How many indexes stand before it in CREATE TABLE.
     pub follows: usize,
     /// Referencing columns, with the lengths of prefixes, which no foreign key may have.

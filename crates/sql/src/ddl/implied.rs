@@ -2,7 +2,8 @@
 //!
 //! Two settings change what the same words mean: `default_collation_for_utf8mb4` and
 //! `explicit_defaults_for_timestamp`. Statements of other servers come with theirs. To MariaDB, the name behind FOREIGN
-//! KEY is that of the constraint. Neighbours: `session::schema` calls
+//! KEY is that of the constraint; to it and to MySQL 9, REFERENCES of a column is a foreign key. Neighbours:
+//! `session::schema` calls
 //! [`written_out`] before a definition runs; the binary log has the words of the client, and the settings beside them.
 //! **Invariant**: with the usual settings nothing changes, and nothing is copied.
 
@@ -26,20 +27,24 @@ pub struct Implied {
     pub explicit_defaults: bool,
     /// The statement is MariaDB's.
     pub is_mariadbs: bool,
+    /// REFERENCES of a column is a foreign key, if it names columns.
+    pub has_inline_keys: bool,
 }
 
 impl Implied {
-    const USUAL: Self = Self {
+    /// Those of a client that has set nothing.
+    pub const USUAL: Self = Self {
         utf8mb4: Collation::UTF8MB4_0900_AI_CI,
         explicit_defaults: true,
         is_mariadbs: false,
+        has_inline_keys: false,
     };
 }
 
 /// The statement in words that mean with the usual settings what its own mean with these; `None`: they are the usual
 /// ones, or it defines nothing.
 pub fn written_out(statement: &Statement, settings: Implied) -> Option<Statement> {
-    if settings == Implied::USUAL {
+    if settings == Implied::USUAL && !has_inline_keys(statement) {
         return None;
     }
     let mut statement = statement.clone();
@@ -47,6 +52,7 @@ pub fn written_out(statement: &Statement, settings: Implied) -> Option<Statement
         Statement::CreateTable(create) => {
             settings.columns(&mut create.columns.iter_mut().collect::<Vec<_>>());
             settings.table_options(&mut create.options);
+            create.foreign_keys.retain(|key| settings.counts(key));
             create
                 .foreign_keys
                 .iter_mut()
@@ -56,6 +62,12 @@ pub fn written_out(statement: &Statement, settings: Implied) -> Option<Statement
             let mut columns: Vec<_> = alter.actions.iter_mut().filter_map(column_of).collect();
             settings.columns(&mut columns);
             settings.alter_options(&mut alter.actions);
+            alter
+                .actions
+                .retain_mut(|action| match foreign_key_of(action) {
+                    Some(key) => settings.counts(key),
+                    None => true,
+                });
             let keys = alter.actions.iter_mut().filter_map(foreign_key_of);
             keys.for_each(|key| settings.name_foreign_key(key));
         }
@@ -78,6 +90,18 @@ fn column_of(action: &mut AlterAction) -> Option<&mut ColumnDef> {
     }
 }
 
+/// Does a column of the statement have REFERENCES?
+fn has_inline_keys(statement: &Statement) -> bool {
+    match statement {
+        Statement::CreateTable(create) => create.foreign_keys.iter().any(|key| key.is_inline),
+        Statement::AlterTable(alter) => alter
+            .actions
+            .iter()
+            .any(|action| matches!(action, AlterAction::AddForeignKey(key) if key.is_inline)),
+        _ => false,
+    }
+}
+
 /// The foreign key that an action adds.
 fn foreign_key_of(action: &mut AlterAction) -> Option<&mut ForeignKey> {
     match action {
@@ -88,6 +112,10 @@ fn foreign_key_of(action: &mut AlterAction) -> Option<&mut ForeignKey> {
 }
 
 impl Implied {
+    fn counts(self, key: &ForeignKey) -> bool {
+        !key.is_inline || (self.has_inline_keys && !key.ref_columns.is_empty())
+    }
+
     fn name_foreign_key(self, key: &mut ForeignKey) {
         if self.is_mariadbs && key.name.is_none() {
             key.name.clone_from(&key.index);
@@ -223,6 +251,36 @@ mod tests {
             written_out(&parsed("CREATE TABLE t (a INT)"), Implied::USUAL),
             None
         );
+    }
+
+    #[test]
+    fn references_of_columns_are_foreign_keys_where_they_are_to_the_source() {
+        let create =
+            "CREATE TABLE t (a INT REFERENCES p (id) ON DELETE CASCADE, b INT REFERENCES p)";
+        let add = "ALTER TABLE t ADD c INT REFERENCES p (id), ADD (d INT REFERENCES p (id), e INT)";
+        let usual = Implied::USUAL;
+        means(create, usual, "CREATE TABLE t (a INT, b INT)");
+        means(add, usual, "ALTER TABLE t ADD c INT, ADD (d INT, e INT)");
+        let settings = Implied {
+            has_inline_keys: true,
+            ..usual
+        };
+        let columns = |sql: &str| -> Vec<String> {
+            let mut written = written_out(&parsed(sql), settings).expect("a definition");
+            let keys: Vec<&mut ForeignKey> = match &mut written {
+                Statement::CreateTable(create) => create.foreign_keys.iter_mut().collect(),
+                Statement::AlterTable(alter) => alter
+                    .actions
+                    .iter_mut()
+                    .filter_map(foreign_key_of)
+                    .collect(),
+                other => panic!("{other:?}"),
+            };
+            let first = |key: &mut ForeignKey| key.columns[0].0.text.to_string();
+            keys.into_iter().map(first).collect()
+        };
+        assert_eq!(columns(create), ["a"]);
+        assert_eq!(columns(add), ["c", "d"]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use esker_types::{
 use jiff::tz::TimeZone;
 
 use super::{DmlDone, DmlEnv, Log, Scratch, compile};
+use crate::ddl::implied::{self, Implied};
 use crate::ddl::{DdlCtx, EnginePolicy, is_ddl};
 
 /// The statement time of every test: 2026-01-02 03:04:05.678901 UTC.
@@ -225,7 +226,8 @@ impl Bench {
             progress: &crate::ddl::Progress::default(),
             throttle: &crate::throttle::Throttle::new(100, &pauses),
         };
-        let done = crate::ddl::run(&mut ddl, stmt)?;
+        let written = implied::written_out(stmt, Implied::USUAL);
+        let done = crate::ddl::run(&mut ddl, written.as_ref().unwrap_or(stmt))?;
         Ok(Ran {
             affected: done.affected_rows,
             info: done.info.to_string(),

@@ -30,6 +30,9 @@ use crate::dml::{Compiled, CompiledInsert, DmlDone};
 use crate::instance::Instance;
 use crate::throttle::Throttle;
 
+/// From this version on, MariaDB's included, REFERENCES of a column is a foreign key.
+const INLINE_KEYS_SINCE: u32 = 9_00_00;
+
 impl Session {
     /// Runs `f` with what a schema statement may reach.
     pub(super) fn with_ddl<R>(&mut self, f: impl FnOnce(&mut DdlCtx<'_>) -> R) -> R {
@@ -153,12 +156,12 @@ impl Session {
         statement: &Statement,
         params: &[Value],
     ) -> Result<Done, ExecError> {
+        let version = self.applied_origin().map(|origin| origin.server_version);
         let settings = Implied {
             utf8mb4: self.vars.log.utf8mb4_collation,
             explicit_defaults: self.vars.log.explicit_defaults,
-            is_mariadbs: self
-                .applied_origin()
-                .is_some_and(|origin| is_mariadb(origin.server_version)),
+            is_mariadbs: version.is_some_and(is_mariadb),
+            has_inline_keys: version.is_some_and(|version| version >= INLINE_KEYS_SINCE),
         };
         let written_out = implied::written_out(statement, settings);
         let statement = written_out.as_ref().unwrap_or(statement);
