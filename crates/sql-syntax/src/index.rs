@@ -22,8 +22,8 @@ pub(super) enum TableConstraint {
 }
 
 impl Parser<'_> {
-    /// An index or a constraint, and whether IF NOT EXISTS (MariaDB) stands with it; or nothing when a column definition
-    /// follows.
+    /// An index or a constraint, and whether IF NOT EXISTS (MariaDB) stands with it; or nothing when a column
+    /// definition follows.
     pub(super) fn table_constraint(&mut self) -> SqlResult<Option<(TableConstraint, bool)>> {
         let mut name = None;
         let constraint = self.eat_kw(Kw::CONSTRAINT);

@@ -81,8 +81,8 @@ impl Pending {
         Arc::ptr_eq(&self.object, object) && mode.conflicts(self.mode) && self.waiter.is_granted()
     }
 
-    /// Is its statement done again cheaply, and frees everything that it holds with its transaction? That is one on rows:
-    /// schema changes have modes that are not fast, and LOCK TABLES and its kin outlive transactions.
+    /// Is its statement done again cheaply, and frees everything that it holds with its transaction? That is one on
+    /// rows: schema changes have modes that are not fast, and LOCK TABLES and its kin outlive transactions.
     fn is_cheap(&self) -> bool {
         let is_of_rows =
             |held: &Held| held.mode.fast().is_some() && held.duration <= MdlDuration::Transaction;

@@ -2,8 +2,8 @@
 //!
 //! Two settings change what the same words mean: `default_collation_for_utf8mb4` and
 //! `explicit_defaults_for_timestamp`. Statements of other servers come with theirs. To MariaDB, the name behind FOREIGN
-//! KEY is that of the constraint; to it and to MySQL 9, REFERENCES of a column is a foreign key. Neighbours:
-//! `session::schema` calls
+//! KEY is that of the constraint; to it and to MySQL 9, REFERENCES of a column is a foreign key; and it has collations
+//! of its own (`maria_collations`). Neighbours: `session::schema` calls
 //! [`written_out`] before a definition runs; the binary log has the words of the client, and the settings beside them.
 //! **Invariant**: with the usual settings nothing changes, and nothing is copied.
 
@@ -12,6 +12,8 @@ use esker_sql_syntax::ast::{
     Statement, TableOption, TypeName,
 };
 use esker_types::collation::Collation;
+
+use super::maria_collations;
 
 /// The character set whose default collation is a setting.
 const UTF8MB4: &str = "utf8mb4";
@@ -141,7 +143,19 @@ impl Implied {
         }
     }
 
+    /// A collation that only MariaDB has becomes the nearest one.
+    fn own_collation(self, name: &mut Box<str>) {
+        if self.is_mariadbs
+            && let Some(own) = maria_collations::nearest(name)
+        {
+            *name = own;
+        }
+    }
+
     fn type_collation(self, ty: &mut DataType) {
+        if let Some(name) = &mut ty.collation {
+            self.own_collation(name);
+        }
         let is_open = ty.collation.is_none() && !ty.binary;
         if is_open && ty.charset.as_deref() == Some(UTF8MB4) {
             ty.collation = Some(self.collation());
@@ -149,6 +163,11 @@ impl Implied {
     }
 
     fn table_options(self, options: &mut Vec<TableOption>) {
+        for option in options.iter_mut() {
+            if let TableOption::Collate(name) = option {
+                self.own_collation(name);
+            }
+        }
         let is_named = options.iter().any(|o| matches!(o, TableOption::Collate(_)));
         let is_utf8mb4 =
             |o: &TableOption| matches!(o, TableOption::Charset(name) if &**name == UTF8MB4);
@@ -164,6 +183,14 @@ impl Implied {
             actions.push(AlterAction::Option(TableOption::Collate(self.collation())));
         }
         for action in actions {
+            match action {
+                AlterAction::Option(TableOption::Collate(name))
+                | AlterAction::ConvertCharset {
+                    collation: Some(name),
+                    ..
+                } => self.own_collation(name),
+                _ => {}
+            }
             if let AlterAction::ConvertCharset { charset, collation } = action
                 && &**charset == UTF8MB4
             {
@@ -173,6 +200,11 @@ impl Implied {
     }
 
     fn database_options(self, options: &mut Vec<DatabaseOption>) {
+        for option in options.iter_mut() {
+            if let DatabaseOption::Collate(name) = option {
+                self.own_collation(name);
+            }
+        }
         let is_named = |o: &DatabaseOption| matches!(o, DatabaseOption::Collate(_));
         let is_utf8mb4 =
             |o: &DatabaseOption| matches!(o, DatabaseOption::Charset(name) if &**name == UTF8MB4);
@@ -250,6 +282,31 @@ mod tests {
         assert_eq!(
             written_out(&parsed("CREATE TABLE t (a INT)"), Implied::USUAL),
             None
+        );
+    }
+
+    #[test]
+    fn collations_of_mariadb_become_the_nearest_ones() {
+        let settings = Implied {
+            is_mariadbs: true,
+            ..Implied::USUAL
+        };
+        means(
+            "CREATE TABLE t (a TEXT COLLATE utf8mb4_uca1400_ai_ci, b TEXT COLLATE utf8mb4_bin) COLLATE utf8mb4_nopad_bin",
+            settings,
+            "CREATE TABLE t (a TEXT COLLATE utf8mb4_unicode_520_ci, b TEXT COLLATE utf8mb4_bin) COLLATE utf8mb4_bin",
+        );
+        means(
+            "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE uca1400_as_cs, COLLATE utf8mb4_uca1400_ai_ci, \
+             MODIFY COLUMN IF EXISTS a TEXT COLLATE utf8mb3_uca1400_ai_ci",
+            settings,
+            "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_cs, \
+             COLLATE utf8mb4_unicode_520_ci, MODIFY COLUMN IF EXISTS a TEXT COLLATE utf8mb3_unicode_520_ci",
+        );
+        means(
+            "CREATE DATABASE d COLLATE utf8mb4_uca1400_ai_ci",
+            settings,
+            "CREATE DATABASE d COLLATE utf8mb4_unicode_520_ci",
         );
     }
 

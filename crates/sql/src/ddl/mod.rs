@@ -1,11 +1,11 @@
 //! Statements that change the schema.
 //!
-//! In flow order: `names` (which are allowed) · `implied` (what settings add to words) · `kept` (expressions as
-//! written), `columns` (definitions as written) · `draft` (a table being drawn up), `draft_keys` (its foreign keys),
-//! `key_length` (how long those may be), `draft_finish` (checking it as a whole), `generated_key` (invisible primary
-//! keys), `innodb_names` (what InnoDB keeps to itself) · `checks` (CHECK
-//! constraints: conditions, names) · `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables)
-//! · `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION),
+//! In flow order: `names` (which are allowed) · `implied` (what settings add to words), `maria_collations` (those of
+//! MariaDB alone) · `kept` (expressions as written), `columns` (definitions as written) · `draft` (a table being drawn
+//! up), `draft_keys` (its foreign keys), `key_length` (how long those may be), `draft_finish` (checking it as a whole),
+//! `generated_key` (invisible primary keys), `innodb_names` (what InnoDB keeps to itself) · `checks` (CHECK
+//! constraints: conditions, names) · `partitions` (PARTITION BY) · `foreign` (what foreign keys need of other tables) ·
+//! `options` (of tables) · `schema`, `create`, `create_select`, `table`, `alter`, `exchange` (EXCHANGE PARTITION),
 //! `view`, `trigger` (the statements) · `convert`, `fill` (new trees of a table's rows), `catch_up` (following their
 //! changes), `progress` (how far that is), `lock_tables` (LOCK TABLES, UNLOCK TABLES, FLUSH … WITH READ LOCK) ·
 //! `routine` (procedures and functions), `event`, `tablespace`, `program` (DROP of routines and events). Neighbours:
@@ -41,6 +41,7 @@ mod innodb_names;
 mod kept;
 mod key_length;
 pub mod lock_tables;
+mod maria_collations;
 pub(crate) mod names;
 mod options;
 #[cfg(test)]

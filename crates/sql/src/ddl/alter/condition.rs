@@ -3,8 +3,8 @@
 //! Neighbours: the parser makes [`AlterAction::Conditional`] of them, `edit` applies what is left.
 //! **Invariants**
 //! - Locks are taken for the actions without their conditions: which of them hold is known under the lock only.
-//! - As in MariaDB, what counts is the table as it was before the statement: what the statement drops is still there for
-//!   IF NOT EXISTS. Only what two actions drop, or add, counts once.
+//! - As in MariaDB, what counts is the table as it was before the statement: what the statement drops is still there
+//!   for IF NOT EXISTS. Only what two actions drop, or add, counts once.
 
 use std::borrow::Cow;
 
@@ -221,5 +221,4 @@ fn has_partition(old: &TableDef, name: &Ident) -> bool {
 }
 
 #[cfg(test)]
-#[path = "condition_tests.rs"]
 mod tests;

@@ -1,10 +1,10 @@
 //! ALTER TABLE, CREATE INDEX and DROP INDEX.
 //!
 //! In flow order: `condition` (which actions are left out) · `edit` (the actions change a draft) · `plan` (what the
-//! change costs: definition only, new indexes, or a copy of the table; and what it needs to keep others from meanwhile)
-//! · `algorithm` (what ALGORITHM and LOCK ask for) · here, what is locked · `altered` (the new definition and its trees)
-//! · `online` (their end beside those that change rows) · here, publishing it. Neighbours: `fill` makes new trees of the
-//! rows, `catch_up` follows changes, `draft` checks the result.
+//! change costs: definition only, new indexes, or a copy of the table; and what it needs to keep others from
+//! meanwhile) · `algorithm` (what ALGORITHM and LOCK ask for) · here, what is locked · `altered` (the new definition
+//! and its trees) · `online` (their end beside those that change rows) · here, publishing it. Neighbours: `fill` makes
+//! new trees of the rows, `catch_up` follows changes, `draft` checks the result.
 //!
 //! **Invariants**
 //! - The definition changes under the table's exclusive lock. What takes long is done before it, beside readers and
