@@ -2,6 +2,7 @@
 //! LOCK INSTANCE FOR BACKUP. What is refused, what waits, and that nothing comes behind them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use esker_server::client::Client;
@@ -248,6 +249,22 @@ fn writers_do_not_hold_up_who_stops_them() {
     });
 }
 
+const STOP_WRITERS: &str = "SET GLOBAL super_read_only = ON";
+
+/// A session of its own begins a statement, and waits in this state by the time that this returns. Its error code.
+fn begin<'scope>(
+    (scope, server): (&'scope Scope<'scope, '_>, &Server),
+    sql: &'static str,
+    state: &str,
+) -> ScopedJoinHandle<'scope, Option<u16>> {
+    let (mut other, mut monitor) = (session(server), session(server));
+    let id = other.value("SELECT CONNECTION_ID()");
+    let done = scope.spawn(move || other.code(sql));
+    let shown = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
+    eventually(state, || monitor.value(&shown) == state);
+    done
+}
+
 /// The transaction waits for `read_only`, which waits for the schema change, which waits for the transaction.
 #[test]
 fn a_transaction_that_read_only_and_a_schema_change_wait_for_is_the_victim_of_a_deadlock() {
@@ -255,24 +272,14 @@ fn a_transaction_that_read_only_and_a_schema_change_wait_for_is_the_victim_of_a_
     let mut c = session(&server);
     c.run("BEGIN; UPDATE t SET b = 2 WHERE a = 1");
     std::thread::scope(|scope| {
-        let waits = |id: &str, state: &str| {
-            let sql = format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
-            let mut monitor = session(&server);
-            eventually(state, || monitor.value(&sql) == state);
-        };
-        let begin = |sql: &'static str, state: &str| {
-            let mut other = session(&server);
-            let id = other.value("SELECT CONNECTION_ID()");
-            let done = scope.spawn(move || other.code(sql));
-            waits(&id, state);
-            done
-        };
         let alter = begin(
+            (scope, &server),
             "ALTER TABLE t ADD c INT, ALGORITHM = COPY",
             "Waiting for table metadata lock",
         );
         let stop = begin(
-            "SET GLOBAL super_read_only = ON",
+            (scope, &server),
+            STOP_WRITERS,
             "Waiting for global read lock",
         );
         assert_eq!(c.code("UPDATE t SET b = 3 WHERE a = 1"), Some(1213));
@@ -285,6 +292,30 @@ fn a_transaction_that_read_only_and_a_schema_change_wait_for_is_the_victim_of_a_
     );
 }
 
+/// It has been admitted, and goes on with the locks that it has got when its wait is over.
+#[test]
+fn read_only_waits_for_a_schema_change_that_waits_itself() {
+    let (server, _dir) = server();
+    let mut c = session(&server);
+    c.run("BEGIN; UPDATE t SET b = 2 WHERE a = 1");
+    std::thread::scope(|scope| {
+        let truncate = begin(
+            (scope, &server),
+            "TRUNCATE TABLE t",
+            "Waiting for table metadata lock",
+        );
+        let stop = begin(
+            (scope, &server),
+            STOP_WRITERS,
+            "Waiting for global read lock",
+        );
+        c.run("COMMIT");
+        assert_eq!(truncate.join().expect("it goes on"), None);
+        assert_eq!(stop.join().expect("it goes on"), None);
+    });
+    assert_eq!(c.value("SELECT COUNT(*) FROM t"), "0");
+}
+
 /// What a prepared transaction has locked, a writer waits for; the decision must not wait behind who waits for that.
 #[test]
 fn prepared_transactions_are_decided_while_a_server_becomes_read_only() {
@@ -293,18 +324,14 @@ fn prepared_transactions_are_decided_while_a_server_becomes_read_only() {
         let mut c = session(&server);
         c.run("XA START 'x'; UPDATE t SET b = 2 WHERE a = 1; XA END 'x'; XA PREPARE 'x'");
         std::thread::scope(|scope| {
-            let begin = |sql: &'static str, state: &str| {
-                let (mut other, mut monitor) = (session(&server), session(&server));
-                let id = other.value("SELECT CONNECTION_ID()");
-                let done = scope.spawn(move || other.code(sql));
-                let shown =
-                    format!("SELECT state FROM information_schema.processlist WHERE id = {id}");
-                eventually(state, || monitor.value(&shown) == state);
-                done
-            };
-            let alter = begin("ALTER TABLE t FORCE", "Waiting for table metadata lock");
+            let alter = begin(
+                (scope, &server),
+                "ALTER TABLE t FORCE",
+                "Waiting for table metadata lock",
+            );
             let stop = begin(
-                "SET GLOBAL super_read_only = ON",
+                (scope, &server),
+                STOP_WRITERS,
                 "Waiting for global read lock",
             );
             assert_eq!(c.code(decision), None);

@@ -637,7 +637,7 @@ fn a_firm_door_is_an_edge_of_the_graph() {
     let firm = ticket(stops.acquire_firmly(global, lock, Duration::from_secs(60)));
     // The writer waits for the one that stops writers, which waits for the change, which waits for the writer.
     let next = writer.acquire(global, MdlMode::IntentionExclusive, STATEMENT);
-    assert!(matches!(next, Err(ExecError::Sql(e)) if e.code == 1213));
+    assert!(is_deadlock(next));
     let mut late = LockSet::new(&manager);
     late.belongs_to(10);
     let behind = ticket(late.acquire(global, MdlMode::IntentionExclusive, STATEMENT));

@@ -15,6 +15,8 @@ use esker_types::func::LOCALES;
 use esker_types::hex::lower_hex;
 use esker_types::{SqlError, SqlMode, SqlResult, errors};
 
+use crate::ddl::maria_collations::nearest_of_uca;
+
 /// auto_increment_increment and auto_increment_offset where the event does not say.
 const DEFAULT_STEP: (u16, u16) = (1, 1);
 
@@ -144,13 +146,8 @@ fn nearest(id: u16) -> Option<Collation> {
     if !UCA_1400.contains(&id) {
         return Collation::by_id(id);
     }
-    let [keeps_spaces, by_accent, by_case] = [4, 2, 1].map(|bit| id & bit != 0);
-    Collation::by_name(match (by_accent, by_case) {
-        (_, true) => "utf8mb4_0900_as_cs",
-        (true, false) => "utf8mb4_0900_as_ci",
-        (false, false) if keeps_spaces => "utf8mb4_0900_ai_ci",
-        (false, false) => "utf8mb4_unicode_520_ci",
-    })
+    let [by_space, by_accent, by_case] = [4, 2, 1].map(|bit| id & bit != 0);
+    Collation::by_name(nearest_of_uca(by_space, by_accent, by_case))
 }
 
 /// What an event in front of a statement sets for it.

@@ -5,7 +5,8 @@
 //! KEY is that of the constraint; to it and to MySQL 9, REFERENCES of a column is a foreign key; and it has collations
 //! of its own (`maria_collations`). Neighbours: `session::schema` calls
 //! [`written_out`] before a definition runs; the binary log has the words of the client, and the settings beside them.
-//! **Invariant**: with the usual settings nothing changes, and nothing is copied.
+//! **Invariant**: with the usual settings nothing changes but that REFERENCES of columns are left out, and nothing is
+//! copied where there are none.
 
 use esker_sql_syntax::ast::{
     AlterAction, ColumnDef, ColumnDefault, DataType, DatabaseOption, Expr, ForeignKey, Literal,
@@ -43,8 +44,8 @@ impl Implied {
     };
 }
 
-/// The statement in words that mean with the usual settings what its own mean with these; `None`: they are the usual
-/// ones, or it defines nothing.
+/// The statement in words that mean with the usual settings what its own mean with these; `None`: its own do, or it
+/// defines nothing.
 pub fn written_out(statement: &Statement, settings: Implied) -> Option<Statement> {
     if settings == Implied::USUAL && !has_inline_keys(statement) {
         return None;

@@ -1,15 +1,14 @@
 //! Collations that only MariaDB has, by name, and what comes nearest of those that there are.
 //!
-//! Neighbours: `implied` puts them into the definitions of a source of MariaDB; `applier::context` has the same for
-//! collations of sessions, which come as numbers. **Invariant**: a name that both have stays.
+//! Neighbours: `implied` puts them into the definitions of a source of MariaDB; `applier::context` asks for those of
+//! sessions, which come as numbers. **Invariant**: a name that both have stays.
 
-/// The nearest of these for `utf8mb4`, by what it tells apart.
-fn nearest_of_uca(tells: &str) -> &'static str {
-    let (by_accent, by_case) = (tells.contains("as_"), tells.ends_with("cs"));
+/// The nearest for `utf8mb4` of those of UCA 14, by what it tells apart: trailing spaces, accents, cases.
+pub(crate) fn nearest_of_uca(by_space: bool, by_accent: bool, by_case: bool) -> &'static str {
     match (by_accent, by_case) {
         (_, true) => "utf8mb4_0900_as_cs",
         (true, false) => "utf8mb4_0900_as_ci",
-        (false, false) if tells.contains("nopad_") => "utf8mb4_0900_ai_ci",
+        (false, false) if by_space => "utf8mb4_0900_ai_ci",
         (false, false) => "utf8mb4_unicode_520_ci",
     }
 }
@@ -20,7 +19,10 @@ pub(super) fn nearest(name: &str) -> Option<Box<str>> {
     if let Some((charset, tells)) = name.split_once("uca1400_") {
         // Without a character set it is of that of the column.
         return Some(match charset.trim_end_matches('_') {
-            "" | "utf8mb4" => nearest_of_uca(tells).into(),
+            "" | "utf8mb4" => {
+                let (by_space, by_accent) = (tells.contains("nopad_"), tells.contains("as_"));
+                nearest_of_uca(by_space, by_accent, tells.ends_with("cs")).into()
+            }
             "utf8" => "utf8mb3_unicode_520_ci".into(),
             charset => format!("{charset}_unicode_520_ci").into(),
         });

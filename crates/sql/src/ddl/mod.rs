@@ -41,7 +41,7 @@ mod innodb_names;
 mod kept;
 mod key_length;
 pub mod lock_tables;
-mod maria_collations;
+pub(crate) mod maria_collations;
 pub(crate) mod names;
 mod options;
 #[cfg(test)]
